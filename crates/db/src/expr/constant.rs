@@ -113,6 +113,13 @@ pub(super) struct ConstantSize {
     pub(super) text_bytes: usize,
 }
 
+impl ConstantSize {
+    /// Bytes of memory.
+    pub(super) fn bytes(self) -> usize {
+        self.values.saturating_mul(size_of::<Constant>()).saturating_add(self.text_bytes)
+    }
+}
+
 impl Add for ConstantSize {
     type Output = Self;
 

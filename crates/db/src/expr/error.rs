@@ -223,9 +223,25 @@ pub(super) struct Located {
 pub(super) type LocatedResult<T> = Result<T, Located>;
 
 impl FilterFault {
-    /// The fault at a place.
-    pub(super) fn at(self, span: Span) -> Located {
+    /// The fault at a place. Of long words of the expression it keeps as much as is shown.
+    pub(super) fn at(mut self, span: Span) -> Located {
+        if let Self::UnknownField { name: text }
+        | Self::UnknownFunction { name: text }
+        | Self::Unsupported { what: text }
+        | Self::Template { name: text }
+        | Self::TemplateValue { name: text, .. }
+        | Self::Time { why: text, .. } = &mut self
+        {
+            shorten(text);
+        }
         Located { span, fault: Box::new(self) }
+    }
+}
+
+fn shorten(text: &mut String) {
+    if let Some((end, _)) = text.char_indices().nth(2 * SHOWN_CHARS) {
+        text.truncate(end);
+        text.push('…');
     }
 }
 

@@ -344,8 +344,9 @@ fn constant_datum(constant: &Constant) -> Datum<'_> {
     }
 }
 
-/// `None` where there is no result: a division by zero, a remainder of a fraction, an integer beyond
-/// 128 bits, which is more than any two fields make. Integers are divided towards zero, and the remainder has the sign of the dividend.
+/// `None` where there is no result: a division by zero, a remainder of a fraction, a difference of
+/// infinities, an integer beyond 128 bits, which is more than any two fields make. Integers are
+/// divided towards zero, and the remainder has the sign of the dividend.
 pub(super) fn calculate(operator: Arithmetic, a: Number, b: Number) -> Option<Number> {
     let is_zero = b.compare(Number::Int(0)) == Some(Ordering::Equal);
     if is_zero && matches!(operator, Arithmetic::Div | Arithmetic::Mod) {
@@ -370,7 +371,7 @@ pub(super) fn calculate(operator: Arithmetic, a: Number, b: Number) -> Option<Nu
         Arithmetic::Div => a / b,
         Arithmetic::Mod | Arithmetic::Pow => return None,
     };
-    Some(Number::Float(result))
+    (!result.is_nan()).then_some(Number::Float(result))
 }
 
 pub(super) fn float(number: Number) -> f64 {

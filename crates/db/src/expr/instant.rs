@@ -1,5 +1,6 @@
 //! Instants and intervals, in the notation of ISO 8601.
 
+use jiff::fmt::temporal::Pieces;
 use jiff::tz::TimeZone;
 use jiff::{Span, SpanFieldwise, Timestamp};
 
@@ -9,14 +10,28 @@ pub struct Interval(SpanFieldwise);
 
 /// Microseconds since 1970 of an instant such as `2025-01-01T00:00:00Z`; one without a zone is
 /// in UTC.
-pub(super) fn parse_instant(text: &str) -> Result<i64, String> {
-    let zoned = text.parse::<Timestamp>();
-    let found = zoned.or_else(|error| {
-        let civil = text.parse::<jiff::civil::DateTime>();
-        let utc = civil.and_then(|civil| civil.to_zoned(TimeZone::UTC));
-        utc.map(|zoned| zoned.timestamp()).map_err(|_| error)
-    });
-    found.map(Timestamp::as_microsecond).map_err(|error| error.to_string())
+///
+/// # Errors
+/// Why the text is none, also where it names a zone without its offset: which offset a zone has is
+/// not known here.
+pub fn parse_instant(text: &str) -> Result<i64, String> {
+    const NO_OFFSET: &str =
+        "a zone comes behind its offset, as in 2025-01-01T00:00:00+01:00[Europe/Berlin]";
+    let error = match text.parse::<Timestamp>() {
+        Ok(instant) => return Ok(instant.as_microsecond()),
+        Err(error) => error.to_string(),
+    };
+    // What follows passes over zones and offsets.
+    match Pieces::parse(text) {
+        Ok(pieces) if pieces.offset().is_some() => return Err(error),
+        Ok(pieces) if pieces.time_zone_annotation().is_some() => {
+            return Err(NO_OFFSET.to_owned());
+        }
+        _ => {}
+    }
+    let civil = text.parse::<jiff::civil::DateTime>();
+    let utc = civil.and_then(|civil| civil.to_zoned(TimeZone::UTC));
+    utc.map(|zoned| zoned.timestamp().as_microsecond()).map_err(|_| error)
 }
 
 impl Interval {
@@ -53,6 +68,7 @@ mod tests {
             ("1970-01-02T00:00:00Z", DAY),
             ("1970-01-02T00:00:00", DAY),
             ("1970-01-02T02:00:00+02:00", DAY),
+            ("1970-01-02T02:00:00+02:00[Africa/Cairo]", DAY),
             ("1970-01-02", DAY),
             ("1969-12-31T23:59:59.5Z", -500_000),
         ] {
@@ -61,6 +77,21 @@ mod tests {
         for text in ["", "yesterday", "2025-13-01T00:00:00Z", "2025-02-30", "1"] {
             assert!(parse_instant(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn zones_and_offsets_are_never_passed_over() {
+        for text in [
+            "2025-07-01T00:00:00[Europe/Berlin]",
+            "2025-07-01[Europe/Berlin]",
+            "2025-07-01T00:00:00[+02:00]",
+        ] {
+            let error = parse_instant(text).unwrap_err();
+            assert!(error.contains("behind its offset"), "{text}: {error}");
+        }
+        // Beyond the last instant, and not so without the offset.
+        assert!(parse_instant("9999-12-30T20:00:00").is_ok());
+        assert!(parse_instant("9999-12-30T20:00:00-05:00").is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::tree::PathStep;
 
@@ -28,7 +28,7 @@ impl<'de> DeserializeSeed<'de> for At<'_> {
 
     fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Option<Value>, D::Error> {
         match self.0 {
-            [] => serde::Deserialize::deserialize(parser).map(Some),
+            [] => WholeValue.deserialize(parser).map(Some),
             _ => parser.deserialize_any(self),
         }
     }
@@ -94,6 +94,57 @@ impl<'de> Visitor<'de> for At<'_> {
     }
 }
 
+/// The value as it is written. Asked for one itself, `serde_json` takes an object whose first key is
+/// its name for raw text as that text, and whoever inserts a row may choose that key.
+struct WholeValue;
+
+impl<'de> DeserializeSeed<'de> for WholeValue {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Value, D::Error> {
+        parser.deserialize_any(self)
+    }
+}
+
+/// Values without others in them.
+macro_rules! taken {
+    ($($visit:ident: $type:ty),*) => {
+        $(fn $visit<E>(self, value: $type) -> Result<Value, E> {
+            Ok(value.into())
+        })*
+    };
+}
+
+impl<'de> Visitor<'de> for WholeValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    taken!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element_seed(WholeValue)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        while let Some(key) = map.next_key::<String>()? {
+            object.insert(key, map.next_value_seed(WholeValue)?);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
 /// Whether a key is the one that is looked for.
 struct IsKey<'k>(Option<&'k str>);
 
@@ -119,9 +170,56 @@ impl Visitor<'_> for IsKey<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
+    use crate::value::check_json;
+
+    /// The key by which `serde_json` knows raw text.
+    const RAW: &str = "$serde_json::private::RawValue";
+
+    #[test]
+    fn an_object_is_one_whatever_its_keys_are() {
+        let path = [PathStep::Key("a".to_owned())];
+        for inner in ["1", r#""{""#, r#""\"red\"""#, r#""null""#, r#""1", "b": 2"#] {
+            let text = format!(r#"{{"a": {{"{RAW}": {inner}}}}}"#);
+            let found = find(&text, &path).unwrap().unwrap();
+            assert!(found.get(RAW).is_some(), "{text}: {found}");
+        }
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            r#"[a"\\{}1]{0,4}"#.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            let key = prop::sample::select(vec!["a", "b", RAW]).prop_map(str::to_owned);
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+                prop::collection::vec((key, inner), 0..4)
+                    .prop_map(|entries| Value::Object(entries.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_let_in_is_found_as_it_was_written(value in values()) {
+            let text = value.to_string();
+            prop_assert_eq!(check_json(&text), Ok(()), "{}", text);
+            prop_assert_eq!(find(&text, &[]).unwrap(), Some(value.clone()));
+            for (key, inner) in value.as_object().into_iter().flatten() {
+                let found = find(&text, &[PathStep::Key(key.clone())]).unwrap();
+                prop_assert_eq!(found.as_ref(), Some(inner), "{}", text);
+            }
+        }
+    }
 
     #[test]
     fn paths_lead_through_objects_and_arrays() {

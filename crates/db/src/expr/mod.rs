@@ -34,7 +34,7 @@ mod tests;
 pub use constant::{Constant, ConstantSet, Templates};
 pub use error::{FilterError, FilterFault, Span};
 pub use eval::{RowValues, Ternary};
-pub use instant::Interval;
+pub use instant::{Interval, parse_instant};
 pub use like::{LikePattern, MAX_WILD_CHARS};
 pub use number::Number;
 pub use parser::{MAX_DEPTH, MAX_EXPRESSION_BYTES, MAX_TERMS};

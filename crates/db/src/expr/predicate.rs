@@ -202,4 +202,6 @@ pub struct BoundFilter {
     pub sample: Option<f64>,
     /// The version of the schema.
     pub schema_version: u32,
+    /// Bytes that the values of templates take in it, each as often as it is named.
+    pub template_bytes: usize,
 }

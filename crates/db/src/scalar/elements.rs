@@ -52,8 +52,11 @@ pub(super) enum ElementTest {
         bits: u128,
         proof: bool,
     },
-    /// One of these sets of bits, and whether each proves its element.
-    Any(Vec<(u128, bool)>),
+    /// One of these bits, each of which proves its element, or all of one of the other sets.
+    Any {
+        proofs: u128,
+        others: Vec<u128>,
+    },
     Never,
 }
 
@@ -154,16 +157,19 @@ impl ElementCode {
                 }
                 ElementTest::All { bits: all, proof: proven }
             }
-            KeyTest::Any(wanted) => ElementTest::Any(
-                wanted
-                    .iter()
-                    .filter_map(|wanted| match self.bits(&wanted.key) {
-                        own @ Bits::Own(bits) => Some((bits, proof(own, wanted))),
-                        Bits::Shared(bits) => Some((bits, false)),
-                        Bits::Absent => None,
-                    })
-                    .collect(),
-            ),
+            KeyTest::Any(wanted) => {
+                let (mut proofs, mut others) = (0, Vec::new());
+                for wanted in wanted {
+                    match self.bits(&wanted.key) {
+                        Bits::Own(bits) if wanted.whole => proofs |= bits,
+                        Bits::Own(bits) | Bits::Shared(bits) => others.push(bits),
+                        Bits::Absent => {}
+                    }
+                }
+                others.sort_unstable();
+                others.dedup();
+                ElementTest::Any { proofs, others }
+            }
             KeyTest::Keys { .. } => unreachable!("arrays are asked for elements"),
         }
     }
@@ -186,10 +192,10 @@ impl ElementTest {
                 let held = signature & bits == *bits;
                 TernaryBits::new(held, !held || !proof)
             }
-            Self::Any(some) => {
-                let held = |bits: u128| signature & bits == bits;
-                let proven = some.iter().any(|&(bits, proof)| proof && held(bits));
-                TernaryBits::new(some.iter().any(|&(bits, _)| held(bits)), !proven)
+            Self::Any { proofs, others } => {
+                let proven = signature & proofs != 0;
+                let held = proven || others.iter().any(|bits| signature & bits == *bits);
+                TernaryBits::new(held, !proven)
             }
             Self::Never => TernaryBits::FALSE,
         }

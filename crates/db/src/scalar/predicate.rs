@@ -52,9 +52,9 @@ pub(super) enum KeyTest {
         sure: KeySet,
     },
     Null,
-    /// All of these elements.
+    /// All of these elements, ascending and each once.
     All(Vec<Wanted>),
-    /// One of these at least.
+    /// One of these at least, ascending and each once.
     Any(Vec<Wanted>),
 }
 
@@ -114,11 +114,17 @@ impl KeyTest {
     fn new(column: &ScalarColumn, condition: &Condition) -> Option<Self> {
         let wanted = |value: &Value| Wanted::new(value.as_ref(), column.scalar);
         let several = |values: &[Value]| values.iter().map(wanted).collect::<Option<Vec<_>>>();
+        let sorted = |values: &[Value]| {
+            let mut wanted = several(values)?;
+            wanted.sort_unstable();
+            wanted.dedup();
+            Some(wanted)
+        };
         Some(match condition {
             Condition::IsNull => Self::Null,
             Condition::Contains(value) if column.array => Self::All(vec![wanted(value)?]),
-            Condition::ContainsAll(values) if column.array => Self::All(several(values)?),
-            Condition::ContainsAny(values) if column.array => Self::Any(several(values)?),
+            Condition::ContainsAll(values) if column.array => Self::All(sorted(values)?),
+            Condition::ContainsAny(values) if column.array => Self::Any(sorted(values)?),
             Condition::Equal(value) if !column.array => Self::points(&[wanted(value)?]),
             Condition::OneOf(values) if !column.array => Self::points(&several(values)?),
             Condition::Within(from, to) if !column.array => {
@@ -165,7 +171,6 @@ impl KeyTest {
         is_null: bool,
         keys: impl Iterator<Item = &'k [u8]> + Clone,
     ) -> TernaryBits {
-        let has = |wanted: &Wanted| keys.clone().any(|key| *key == *wanted.key);
         match self {
             Self::Null => TernaryBits::new(is_null, !is_null),
             _ if is_null => TernaryBits::UNKNOWN,
@@ -174,15 +179,41 @@ impl KeyTest {
                 TernaryBits::new(held, !held || !sure.contains(key))
             }),
             Self::All(wanted) => {
-                let held = wanted.iter().all(has);
+                let held = has_all(keys, wanted);
                 TernaryBits::new(held, !held || !wanted.iter().all(|wanted| wanted.whole))
             }
             Self::Any(wanted) => {
-                let held = wanted.iter().any(has);
-                TernaryBits::new(held, !wanted.iter().any(|wanted| wanted.whole && has(wanted)))
+                let (mut held, mut proven) = (false, false);
+                for at in keys.filter_map(|key| place_of(key, wanted)) {
+                    (held, proven) = (true, wanted[at].whole);
+                    if proven {
+                        break;
+                    }
+                }
+                TernaryBits::new(held, !proven)
             }
         }
     }
+}
+
+/// Where the element of a key stands among these.
+fn place_of(key: &[u8], wanted: &[Wanted]) -> Option<usize> {
+    wanted.binary_search_by(|wanted| wanted.key.as_slice().cmp(key)).ok()
+}
+
+/// Whether all of these, of which no two are the same, are among the keys of a row.
+fn has_all<'k>(keys: impl Iterator<Item = &'k [u8]> + Clone, wanted: &[Wanted]) -> bool {
+    /// Elements up to which keys are gone through for each, and not sorted.
+    const FEW: usize = 8;
+    if wanted.len() <= FEW {
+        return wanted.iter().all(|wanted| keys.clone().any(|key| *key == *wanted.key));
+    }
+    if keys.clone().count() < wanted.len() {
+        return false;
+    }
+    let mut keys: Vec<_> = keys.collect();
+    keys.sort_unstable();
+    wanted.iter().all(|wanted| keys.binary_search(&wanted.key.as_slice()).is_ok())
 }
 
 /// The keys between two bounds. A bound that was cut counts as included or not by `cut`.
@@ -200,4 +231,38 @@ fn between(from: &Bound<Wanted>, to: &Bound<Wanted>, cut: bool) -> KeySet {
         Bound::Included(w) | Bound::Excluded(w) => Some(w.key.clone()),
     };
     KeySet::new(vec![KeyRange { from, until }])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::value::{Array, ScalarType};
+
+    #[test]
+    fn a_row_is_not_gone_through_again_for_each_of_many_elements() {
+        let (field, scalar) = (FieldId(1), ScalarType::Int64);
+        let column = ScalarColumn { field, scalar, array: true, absent: Value::Null };
+        let wanted: Vec<_> = (0..20_000).rev().chain(0..5).map(Value::Int64).collect();
+        let any = Condition::ContainsAny(wanted.clone());
+        let all = Condition::ContainsAll(wanted);
+        for (condition, elements, truth) in [
+            (&any, -1_000..0, TernaryBits::FALSE),
+            (&any, -1_000..1, TernaryBits::TRUE),
+            (&all, -1_000..1_000, TernaryBits::FALSE),
+            (&all, -1_000..19_999, TernaryBits::FALSE),
+            (&all, -1_000..20_000, TernaryBits::TRUE),
+        ] {
+            let values: Vec<_> = elements.clone().map(Value::Int64).collect();
+            let array = Array::collect(scalar, values.iter().map(Value::as_ref)).unwrap();
+            let mut keys = ValueKeys::default();
+            keys.set(Value::Array(array).as_ref());
+            let looked_at = Cell::new(0);
+            let counted = keys.iter().inspect(|_| looked_at.set(looked_at.get() + 1));
+            let test = KeyTest::new(&column, condition).unwrap();
+            assert_eq!(test.truth(false, counted), truth, "{elements:?}");
+            assert!(looked_at.get() <= 2 * values.len(), "{elements:?}: {looked_at:?}");
+        }
+    }
 }

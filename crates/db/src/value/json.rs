@@ -247,7 +247,46 @@ mod tests {
         }
     }
 
+    /// The key by which `serde_json` knows raw text, which is a key like others here.
+    const RAW: &str = "$serde_json::private::RawValue";
+
+    #[test]
+    fn a_key_is_let_in_whatever_others_take_it_for() {
+        for value in ["1", r#""{""#, r#""1""#, "{}"] {
+            let text = format!(r#"{{"{RAW}":{value}}}"#);
+            assert_eq!(check_json(&text), Ok(()), "{text}");
+            assert_eq!(keys(&text).unwrap(), [RAW], "{text}");
+            assert_eq!(merge_json_objects("{}", &text).as_ref(), Ok(&text));
+        }
+    }
+
+    /// Texts in the shape of JSON, in which some values are none.
+    fn shaped() -> impl Strategy<Value = String> {
+        let good = vec!["1", "-0.5e3", "18446744073709551616", r#""x""#, r#""\u00e9""#, "null"];
+        let bad = vec!["", "01", "1e999", "NaN", r#""\ud800""#, "\"\u{1}\"", "'x'", "1 2"];
+        let select = prop::sample::select::<&str>;
+        let leaf = prop_oneof![9 => select(good), 1 => select(bad)].prop_map(str::to_owned);
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            let key = prop::sample::select(vec!["k", "l", RAW]);
+            let entry = (key, inner.clone()).prop_map(|(key, value)| format!("\"{key}\":{value}"));
+            let some = |of: BoxedStrategy<String>| prop::collection::vec(of, 0..4);
+            prop_oneof![
+                some(inner.boxed()).prop_map(|items| format!("[{}]", items.join(","))),
+                some(entry.boxed()).prop_map(|entries| format!("{{{}}}", entries.join(","))),
+            ]
+        })
+    }
+
     proptest! {
+        #[test]
+        fn agrees_with_a_full_parse_in_whatever_stands_inside(text in shaped()) {
+            // Where it finds that key, `serde_json` parses something else.
+            let full = serde_json::from_str::<serde_json::Value>(&text.replace(RAW, "key"));
+            prop_assert_eq!(check_json(&text).is_ok(), full.is_ok(), "{}", text);
+            let object = full.is_ok_and(|value| value.is_object());
+            prop_assert_eq!(keys(&text).is_ok(), object, "{}", text);
+        }
+
         #[test]
         fn agrees_with_a_full_parse(text in "[\\[\\]{}\",:0-9eE.+\\-tfn\\\\u ]{0,12}") {
             let full = serde_json::from_str::<serde_json::Value>(&text);

@@ -1,18 +1,13 @@
 //! Instants, which clients write as texts in ISO 8601.
 
 use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use pipeann_db::expr::parse_instant;
 
 use crate::status::{CallFailure, Code};
 
-/// Microseconds since 1970, of a text; in UTC where it names no zone.
+/// Microseconds since 1970, of a text; in UTC where it names no zone. Read as a filter reads it.
 pub(crate) fn parse(text: &str) -> Option<i64> {
-    let instant = text.parse::<Timestamp>().ok().or_else(|| {
-        let civil = text.parse::<DateTime>().ok()?;
-        civil.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
-    });
-    instant.map(Timestamp::as_microsecond)
+    parse_instant(text).ok()
 }
 
 /// The text of an instant, in UTC. One that no calendar has is its number.
@@ -55,6 +50,8 @@ mod tests {
         assert_eq!(parse("1970-01-01T00:00:01Z"), Some(1_000_000));
         assert_eq!(parse("1970-01-01T01:00:00+01:00"), Some(0));
         assert_eq!(parse("1970-01-01T00:00:00"), Some(0));
+        assert_eq!(parse("1970-01-01T00:00:00[Europe/Berlin]"), None);
+        assert_eq!(parse("9999-12-30T20:00:00-05:00"), None);
         assert_eq!(parse("yesterday"), None);
         assert_eq!(print(1_500_000), "1970-01-01T00:00:01.5Z");
     }

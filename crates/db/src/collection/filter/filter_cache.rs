@@ -12,9 +12,9 @@ use crate::schema::Schema;
 /// the values of few fields come back to each of them.
 pub(in crate::collection) const MOST: usize = 4096;
 /// Bytes of expression and templates beyond which a filter is not kept: a long list of keys comes
-/// once.
+/// once. Nor is one in which the values of templates, put in as often as they are named, take more.
 const LONG: usize = 16 << 10;
-/// Bytes of the expressions and templates of all that are kept.
+/// Bytes of the expressions and templates of all that are kept, and of the values put in.
 const MOST_BYTES: usize = 4 << 20;
 
 #[derive(Debug)]
@@ -65,6 +65,10 @@ impl FilterCache {
             return Ok(Arc::clone(&entry.bound));
         }
         let bound = compiled()?;
+        if bound.template_bytes > LONG {
+            return Ok(bound);
+        }
+        let bytes = bytes + bound.template_bytes;
         let (expression, templates) = (expression.to_owned(), templates.clone());
         self.kept()
             .add(key, CacheEntry { expression, templates, bound: Arc::clone(&bound), bytes });
@@ -164,6 +168,23 @@ mod tests {
         assert!(expressions().any(|expression| expression == "a == 0"), "it was used lately");
         assert!(expressions().all(|expression| expression.len() < 20));
         assert_eq!(kept.bytes, expressions().map(str::len).sum::<usize>());
+    }
+
+    #[test]
+    fn values_of_templates_count_as_often_as_they_are_named() {
+        let (cache, schema) = (FilterCache::default(), schema());
+        let list = Constant::List((0..100).map(Constant::Int).collect());
+        let templates = Templates::from([("t".to_owned(), list)]);
+        let named = |times: usize| vec!["a in {t}"; times].join(" or ");
+        for times in [1, 3, 900] {
+            cache.bound(&named(times), &schema, &templates).unwrap();
+        }
+        let given = bytes_of_all(&templates);
+        let bytes = |times| named(times).len() + given + times * 101 * size_of::<Constant>();
+        let kept = cache.kept();
+        assert_eq!(kept.entries.len(), 2, "that with 900 lists is not kept");
+        assert_eq!(kept.bytes, bytes(1) + bytes(3));
+        assert!(named(900).len() + given < LONG);
     }
 
     #[test]

@@ -170,6 +170,9 @@ fn fold(
         }
         Some(Number::Float(value)) if value.is_finite() => Ok(Constant::Float(value)),
         Some(Number::Float(_)) => Err(FilterFault::Number { why: NO_DOUBLE }.at(span)),
-        None => Err(FilterFault::Overflow.at(span)),
+        None if matches!((a, b), (Number::Int(_), Number::Int(_))) => {
+            Err(FilterFault::Overflow.at(span))
+        }
+        None => Err(FilterFault::Number { why: NO_DOUBLE }.at(span)),
     }
 }

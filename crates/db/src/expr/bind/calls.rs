@@ -33,7 +33,8 @@ impl Binder<'_> {
             "json_contains" | "array_contains" => {
                 let [column, value] = self.two(name, arguments, span)?;
                 let (column, element) = self.container(name, column)?;
-                let values = self.elements(element, vec![(self.constant(value)?, value.span)])?;
+                let values =
+                    self.elements(element, vec![(self.constant(name, value)?, value.span)])?;
                 Leaf::Contains(column, Quantity::All, values)
             }
             "json_contains_all" | "array_contains_all" | "json_contains_any"
@@ -42,13 +43,15 @@ impl Binder<'_> {
                 let (column, element) = self.container(name, column)?;
                 let all = name.ends_with("_all");
                 let quantity = if all { Quantity::All } else { Quantity::Any };
-                let values = self.elements(element, self.items(name, values)?)?;
+                let values = self.items(name, "a list as its second argument", values)?;
+                let values = self.elements(element, values)?;
                 Leaf::Contains(column, quantity, values)
             }
             "starts_with" => {
                 let [column, prefix] = self.two(name, arguments, span)?;
                 let column = self.column_of(column, name, "VarChar and JSON fields", is_text)?;
-                Leaf::Like(column, LikePattern::starting_with(&self.text(name, prefix)?))
+                let prefix = self.text(name, "a text as its second argument", prefix)?;
+                Leaf::Like(column, LikePattern::starting_with(&prefix))
             }
             "empty" => {
                 let column = self.one(name, arguments, span)?;
@@ -78,7 +81,7 @@ impl Binder<'_> {
             OperandKind::Call(name, arguments) if **name == *SAMPLE => arguments,
             _ => return Ok(None),
         };
-        let part = self.constant(self.one(SAMPLE, arguments, expr.span)?)?;
+        let part = self.constant(SAMPLE, self.one(SAMPLE, arguments, expr.span)?)?;
         match part {
             Constant::Float(part) if part > 0.0 && part < 1.0 => Ok(Some(part)),
             _ => {

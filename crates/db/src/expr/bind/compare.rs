@@ -3,7 +3,7 @@
 use std::ops::Bound as Limit;
 
 use super::fit::fit;
-use super::{Binder, Bound, type_name};
+use super::{Binder, Bound, LIST, type_name};
 use crate::expr::constant::{Constant, ConstantSet};
 use crate::expr::error::{FilterFault, LocatedResult, Span};
 use crate::expr::eval::compare_constants;
@@ -66,15 +66,16 @@ impl Binder<'_> {
     }
 
     pub(super) fn member(&self, value: &Expr, list: &Expr) -> LocatedResult<Predicate> {
+        const WANTED: &str = "a list on the right-hand side";
         match self.bound(value)? {
             Bound::Term(Term::Column(column), target) => {
-                let items = self.items("in", list)?;
+                let items = self.items("in", WANTED, list)?;
                 let items = items.into_iter().map(|(item, span)| fit(target, item, span));
                 let set = ConstantSet::new(items.collect::<LocatedResult<_>>()?);
                 Ok(Predicate::Leaf(Leaf::In(column, set)))
             }
             Bound::Constant(constant) => {
-                let items = self.items("in", list)?;
+                let items = self.items("in", WANTED, list)?;
                 let found = items
                     .iter()
                     .any(|(item, _)| compare_constants(&constant, Comparison::Eq, item));
@@ -88,14 +89,15 @@ impl Binder<'_> {
         }
     }
 
-    /// The constants of a list, with their places. Lists among them are bounded in number: they
-    /// are gone through one by one.
+    /// The constants of a list, with their places; messages call it what is `wanted`. Lists among
+    /// them are bounded in number: they are gone through one by one.
     pub(super) fn items(
         &self,
         operation: &str,
+        wanted: &'static str,
         list: &Expr,
     ) -> LocatedResult<Vec<(Constant, Span)>> {
-        let items = self.all_items(operation, list)?;
+        let items = self.all_items(operation, wanted, list)?;
         let mut lists = items.iter().filter(|(item, _)| matches!(item, Constant::List(_)));
         match lists.nth(MAX_LISTS) {
             Some((_, span)) => Err(FilterFault::TooManyLists { limit: MAX_LISTS }.at(*span)),
@@ -103,9 +105,14 @@ impl Binder<'_> {
         }
     }
 
-    fn all_items(&self, operation: &str, list: &Expr) -> LocatedResult<Vec<(Constant, Span)>> {
+    fn all_items(
+        &self,
+        operation: &str,
+        wanted: &'static str,
+        list: &Expr,
+    ) -> LocatedResult<Vec<(Constant, Span)>> {
         if let OperandKind::List(items) = &list.kind {
-            return items.iter().map(|item| Ok((self.constant(item)?, item.span))).collect();
+            return items.iter().map(|item| Ok((self.constant(LIST, item)?, item.span))).collect();
         }
         match self.bound(list)? {
             Bound::Constant(Constant::List(items)) => {
@@ -113,16 +120,15 @@ impl Binder<'_> {
             }
             other => {
                 let (operation, found) = (operation.to_owned(), other.describe());
-                let wanted = "a list on the right-hand side";
                 Err(FilterFault::Operand { operation, wanted, found }.at(list.span))
             }
         }
     }
 
     pub(super) fn like(&self, value: &Expr, pattern: &Expr) -> LocatedResult<Predicate> {
-        let pattern = self.text("like", pattern)?;
-        let too_long = || FilterFault::Pattern { limit: MAX_WILD_CHARS }.at(value.span);
-        let pattern = LikePattern::new(&pattern).ok_or_else(too_long)?;
+        let text = self.text("like", "a text on the right-hand side", pattern)?;
+        let too_long = || FilterFault::Pattern { limit: MAX_WILD_CHARS }.at(pattern.span);
+        let pattern = LikePattern::new(&text).ok_or_else(too_long)?;
         if let Bound::Constant(Constant::Text(text)) = self.bound(value)? {
             return Ok(Predicate::Const(pattern.matches(&text)));
         }
@@ -130,13 +136,17 @@ impl Binder<'_> {
         Ok(Predicate::Leaf(Leaf::Like(column, pattern)))
     }
 
-    /// A text that depends on no row.
-    pub(super) fn text(&self, operation: &str, expr: &Expr) -> LocatedResult<String> {
+    /// A text that depends on no row. Messages call it what is `wanted`.
+    pub(super) fn text(
+        &self,
+        operation: &str,
+        wanted: &'static str,
+        expr: &Expr,
+    ) -> LocatedResult<String> {
         match self.bound(expr)? {
             Bound::Constant(Constant::Text(text)) => Ok(text),
             other => {
                 let (operation, found) = (operation.to_owned(), other.describe());
-                let wanted = "a text on the right-hand side";
                 Err(FilterFault::Operand { operation, wanted, found }.at(expr.span))
             }
         }

@@ -18,6 +18,9 @@ use crate::asker;
 use crate::schema::Schema;
 use crate::value::{DataType, ScalarType};
 
+/// A list, as an operation in messages.
+const LIST: &str = "a list";
+
 /// What a part of an expression is.
 enum Bound {
     Constant(Constant),
@@ -87,7 +90,8 @@ pub(super) fn bind(
             }
         };
     }
-    Ok(BoundFilter { predicate, sample, schema_version: schema.version() })
+    let (schema_version, template_bytes) = (schema.version(), binder.put_in.get().bytes());
+    Ok(BoundFilter { predicate, sample, schema_version, template_bytes })
 }
 
 struct Binder<'s> {
@@ -104,7 +108,7 @@ impl Binder<'_> {
             OperandKind::Template(name) => Bound::Constant(self.template(name, expr.span)?.clone()),
             OperandKind::List(items) => {
                 let items = items.iter().map(|item| match asker::worked(TERM_WORK) {
-                    true => self.constant(item),
+                    true => self.constant(LIST, item),
                     false => Err(FilterFault::Unwanted.at(item.span)),
                 });
                 Bound::Constant(Constant::List(items.collect::<LocatedResult<_>>()?))
@@ -209,12 +213,12 @@ impl Binder<'_> {
         Ok(value)
     }
 
-    /// A value that depends on no row.
-    fn constant(&self, expr: &Expr) -> LocatedResult<Constant> {
+    /// A value that depends on no row, for an operation that takes no other.
+    fn constant(&self, operation: &str, expr: &Expr) -> LocatedResult<Constant> {
         match self.bound(expr)? {
             Bound::Constant(constant) => Ok(constant),
             other => {
-                let (operation, found) = ("a list".to_owned(), other.describe());
+                let (operation, found) = (operation.to_owned(), other.describe());
                 Err(FilterFault::Operand { operation, wanted: "constants", found }.at(expr.span))
             }
         }

@@ -1,13 +1,14 @@
 //! What is refused, with which words, and where.
 
 use super::rows::schema;
-use crate::expr::{Constant, Templates, compile};
+use crate::expr::{Constant, MAX_WILD_CHARS, Templates, compile};
 
 /// The message and the part of the expression that it points at.
 fn refused(expression: &str) -> (String, String) {
     let templates = Templates::from([
         ("n".to_owned(), Constant::Int(1)),
         ("nan".to_owned(), Constant::Float(f64::NAN)),
+        ("inf".to_owned(), Constant::Float(f64::INFINITY)),
     ]);
     let error = compile(expression, &schema(false), &templates).expect_err(expression);
     let span = error.span();
@@ -73,6 +74,7 @@ fn errors_say_what_and_where() {
         ("a == 9223372036854775807 + 1", "integer overflow", "9223372036854775807 + 1"),
         ("a == 2 ** 64", "integer overflow", "2 ** 64"),
         ("d == 1e308 * 10", "does not fit a double", "1e308 * 10"),
+        ("d == {inf} * 0", "the result is no number", "{inf} * 0"),
         ("d % 2 == 1", "modulo can only apply on integer types, not on Double", "d"),
         ("s + 1 == 2", "+ can only be applied on numbers, not on VarChar", "s"),
         ("a + 'x' == 2", "+ can only be applied on numbers, not on VarChar", "'x'"),
@@ -113,8 +115,19 @@ fn errors_say_what_and_where() {
         ),
         (
             "array_contains_all(ints, 1)",
-            "array_contains_all is only supported on a list on the right-hand side",
+            "array_contains_all is only supported on a list as its second argument",
             "1",
+        ),
+        (
+            "array_contains(ints, a)",
+            "array_contains is only supported on constants, not on Int64",
+            "a",
+        ),
+        ("random_sample(a)", "random_sample is only supported on constants, not on Int64", "a"),
+        (
+            "starts_with(s, 5)",
+            "starts_with is only supported on a text as its second argument, not on Int64",
+            "5",
         ),
         ("nonsense(a)", "function nonsense not found", "nonsense(a)"),
         ("text_match(s, 'x')", "text_match is not supported", "text_match(s, 'x')"),
@@ -146,6 +159,11 @@ fn errors_say_what_and_where() {
         ("s == {n}", "comparisons between VarChar and Int64 are not supported", "s == {n}"),
         ("ts > 5", "comparisons between Timestamptz and Int64 are not supported", "ts > 5"),
         ("ts > ISO 'yesterday'", "bad instant", "ISO 'yesterday'"),
+        (
+            "ts > ISO '2025-07-01T00:00:00[Europe/Berlin]'",
+            "bad instant: a zone comes behind its offset",
+            "ISO '2025-07-01T00:00:00[Europe/Berlin]'",
+        ),
         ("ts + INTERVAL '1 day' > ISO '2025-01-01'", "bad interval", "INTERVAL '1 day'"),
         ("a + INTERVAL 'P1D' > 1", "+ INTERVAL is only supported on instants, not on Int64", "a"),
         (
@@ -162,6 +180,36 @@ fn errors_say_what_and_where() {
         let (found, at) = refused(expression);
         assert!(found.contains(message), "{expression}: {found}");
         assert_eq!(at, part, "{expression}: {found}");
+    }
+}
+
+#[test]
+fn a_pattern_that_is_too_long_is_what_is_marked() {
+    let pattern = format!("'{}'", "_".repeat(MAX_WILD_CHARS + 1));
+    let (message, part) = refused(&format!("s like {pattern}"));
+    assert!(message.contains("a like pattern may have"), "{message}");
+    assert_eq!(part, pattern);
+}
+
+#[test]
+fn long_words_are_shown_in_part() {
+    let long = "a".repeat(1 << 20);
+    let templates = Templates::from([(long.clone(), Constant::Float(f64::NAN))]);
+    for (expression, message) in [
+        (format!("{long} == 1"), "field aaa"),
+        (format!("{long}(a)"), "function aaa"),
+        (format!("st_{long}(a)"), "st_aaa"),
+        (format!("a == {{b{long}}}"), "variable name {baaa"),
+        (format!("a == {{{long}}}"), "variable name {aaa"),
+        (format!("a == 1 {long}"), "unexpected `aaa"),
+        (format!("ts > ISO '{long}'"), "bad instant"),
+        (format!("ts > ISO '2025-07-01T00:00:00[{long}]'"), "bad instant"),
+        (format!("ts + INTERVAL 'P{long}' > ts"), "bad interval"),
+    ] {
+        let error = compile(&expression, &schema(false), &templates).unwrap_err();
+        let shown = error.to_string();
+        assert!(shown.contains(message), "{}", shown.chars().take(2000).collect::<String>());
+        assert!(shown.len() < 2000, "{message}: {} bytes", shown.len());
     }
 }
 

@@ -117,21 +117,27 @@ fn long_arrays_are_compared_with_long_lists_in_bounded_time() {
 
 #[test]
 fn odd_text_is_read_or_refused() {
-    for expression in [
-        "\u{feff}a == 1",
-        "a == 1\0",
-        "\u{0}",
-        "'",
-        "\"\\",
-        "a == '\u{10ffff}'",
-        "0x",
-        "{",
-        "$",
-        "a\u{301} == 1",
+    let expected = "the name of a template";
+    let end = FilterFault::Unexpected { found: "end of the expression".to_owned(), expected };
+    for (expression, refused) in [
+        ("\u{feff}a == 1", FilterFault::Character { found: '\u{feff}' }),
+        ("a == 1\0", FilterFault::Character { found: '\0' }),
+        ("\u{0}", FilterFault::Character { found: '\0' }),
+        ("'", FilterFault::Unterminated { quote: '\'' }),
+        ("\"\\", FilterFault::Unterminated { quote: '"' }),
+        ("0x", FilterFault::Number { why: "these characters are no number" }),
+        ("{", end),
+        ("a\u{301} == 1", FilterFault::Character { found: '\u{301}' }),
     ] {
-        if let Ok(brackets) = explicit(expression) {
-            assert_eq!(explicit(&brackets), Ok(brackets.clone()));
-        }
+        assert_eq!(fault(expression), refused, "{expression:?}");
+    }
+    for (expression, brackets) in [
+        ("a == '\u{10ffff}'", "(a == \"\u{10ffff}\")"),
+        ("$ == 1", "($ == 1)"),
+        ("\u{a0}a\u{2003}== 1\u{3000}", "(a == 1)"),
+    ] {
+        assert_eq!(explicit(expression).as_deref(), Ok(brackets), "{expression:?}");
+        assert_eq!(explicit(brackets).as_deref(), Ok(brackets));
     }
 }
 
@@ -222,7 +228,13 @@ proptest! {
             ("n".to_owned(), Constant::Int(7)),
             ("list".to_owned(), list),
         ]);
-        let row = TestRow::new(&[("a", Value::Int64(1)), ("flag", Value::Bool(true))]);
+        let keys = r#"{"color": {"$serde_json::private::RawValue": 1}, "k": "1"}"#;
+        let row = TestRow::new(&[
+            ("a", Value::Int64(1)),
+            ("flag", Value::Bool(true)),
+            ("j", Value::Json(keys.into())),
+            ("$meta", Value::Json(keys.into())),
+        ]);
         match (compile(&expression, &schema(dynamic), &templates), explicit(&expression)) {
             (Ok(bound), Ok(brackets)) => {
                 prop_assert!(bound.predicate.evaluate(&row).is_ok());

@@ -1,6 +1,7 @@
 //! What matches: comparisons, calculations, patterns, instants.
 
 use super::rows::{TestRow, check, row, text};
+use crate::expr::{Constant, Templates};
 use crate::value::Value;
 
 #[test]
@@ -169,6 +170,15 @@ fn arithmetic() {
             "j['z'] * 2 == 2",
         ],
     );
+    // So is what no double is, and not what is beyond them.
+    check(
+        &row,
+        None,
+        &["d * 1e300 * 1e300 - d * 1e300 * 1e300 != 0", "(d - d) * (d * 1e300 * 1e300) != 0"],
+    );
+    check(&row, Some(true), &["d * 1e300 * 1e300 > a", "d * 1e300 * 1e300 != 0"]);
+    let infinite = Templates::from([("inf".to_owned(), Constant::Float(f64::INFINITY))]);
+    assert_eq!(row.truth_with("(a - 7) * {inf} != 5", &infinite), None);
     let largest = TestRow::new(&[("a", Value::Int64(i64::MAX)), ("b", Value::Int64(i64::MIN))]);
     // No result is wrapped or lost on the way.
     check(
