@@ -117,6 +117,10 @@ def test_mapped_files_are_loaded(tmp_path: Path, collection: Collection) -> None
     check(collection, {"id": given["id"], "v": given["v"]})
     with pytest.raises(errors.InputError, match="`id` is missing"):
         collection.bulk_load(bulk.vectors(tmp_path / "v.fbin", "v"))
+    wide = np.array([1, 32_769], "<u4").tobytes() + bytes(32_769)
+    (tmp_path / "wide.u8bin").write_bytes(wide)
+    with pytest.raises(errors.InputError, match="32768 at most"):
+        bulk.vectors(tmp_path / "wide.u8bin", "v")
     (tmp_path / "cut.fbin").write_bytes(header + b"1234")
     with pytest.raises(errors.InputError, match="the file has 12 bytes"):
         bulk.vectors(tmp_path / "cut.fbin", "v")
@@ -158,6 +162,49 @@ def test_parquet_files_are_loaded_and_resumed(tmp_path: Path, collection: Collec
     report = collection.bulk_load(bulk.Parquet(paths), batch_bytes=SMALL)
     assert report.rows == ROWS and report.resumed_at > 0
     check(collection, given)
+
+
+def test_a_parquet_file_that_changed_anywhere_is_another_source(tmp_path: Path) -> None:
+    def identity(given: dict[str, Any], columns: Any = None) -> int:
+        half = {name: column[: ROWS // 2] for name, column in given.items()}
+        rest = {name: column[ROWS // 2 :] for name, column in given.items()}
+        paths = [parquet(tmp_path / "a.parquet", half), parquet(tmp_path / "b.parquet", rest)]
+        return bulk.Parquet(paths, columns).identity
+
+    given = rows()
+    seen = {identity(given)}
+    assert identity(rows()) in seen, "the same rows have the same identity"
+    for row in [5, 100, ROWS // 2 - 1, ROWS // 2 + 100, ROWS - 1]:
+        changed = rows()
+        changed["note"][row] = "corrected"
+        found = identity(changed)
+        assert found not in seen, row
+        seen.add(found)
+    for row in [0, ROWS - 1]:
+        changed = rows()
+        changed["v"][row] += 0.25
+        found = identity(changed)
+        assert found not in seen, row
+        seen.add(found)
+    changed = rows()
+    changed["id"] = np.concatenate([changed["id"][1:], [ROWS]])
+    assert identity(changed) not in seen, "rows that went and came"
+    changed["note"][ROWS // 2] = "corrected"
+    only = {"v": "v"}
+    assert identity(changed, only) == identity(given, only), "a column that is not read"
+
+
+def test_parquet_files_without_rows_are_passed_over(tmp_path: Path, collection: Collection) -> None:
+    given = rows(500)
+    whole = parquet(tmp_path / "b.parquet", given)
+    from pyarrow.parquet import read_schema, write_table
+
+    write_table(read_schema(whole).empty_table(), tmp_path / "a.parquet")
+    paths = [tmp_path / "a.parquet", whole, tmp_path / "a.parquet"]
+    report = collection.bulk_load(bulk.Parquet(paths))
+    assert (report.rows, report.resumed_at) == (500, 0)
+    check(collection, given)
+    assert bulk.Parquet(tmp_path / "a.parquet").rows == 0
 
 
 def test_parquet_of_every_type(tmp_path: Path) -> None:

@@ -28,6 +28,10 @@ _TYPES = {
     ".bbin": (np.uint8, 8),
 }
 _HEADER_BYTES = 8
+# The largest dimension of a field.
+_MAX_DIM = 32_768
+# Read from both ends of a column's values, to tell one Parquet file from another.
+_END_BYTES = 64 << 10
 
 
 class Source(Protocol):
@@ -147,6 +151,11 @@ def _bin(path: Path, kind: type[np.generic], packed: int) -> np.ndarray:
     header = np.fromfile(path, "<u4", 2)
     found = path.stat().st_size
     rows, dim = (int(word) for word in header) if len(header) == 2 else (0, 0)
+    if dim > _MAX_DIM:
+        raise InputError(
+            f"{path}: the header tells of vectors of {dim} components; a field has {_MAX_DIM} "
+            "at most"
+        )
     entries = dim // packed
     announced = _HEADER_BYTES + rows * entries * dtype.itemsize
     if rows * dim == 0 or dim % packed or found != announced:
@@ -280,6 +289,9 @@ class Arrow(_Batches):
 class Parquet(_Batches):
     """Parquet files as one source, read group by group; needs `pip install pipeann[parquet]`.
 
+    They are known by sizes, bounds, and the first and last bytes of their columns: files that are
+    written anew with other settings, as another compression, are another source.
+
     Lists become vectors or arrays, as the field asks; JSON fields take structs and maps, or binary
     columns of text that is JSON. A column of text is one of JSON strings.
 
@@ -326,14 +338,30 @@ class Parquet(_Batches):
                         f"{path}: column {name!r} is of type {here}, and of {there} in {paths[0]}"
                     )
         self.rows = sum(file.metadata.num_rows for file in self._files)
-        about = [(str(file.schema_arrow), file.metadata.num_rows) for file in self._files]
-        sample = self._sample() if self.rows else b""
-        self.identity = _identity("parquet", about, sorted(self._names.items()), sample)
+        self._tops = {name.split(".")[0] for name in self._names}
+        about = [self._about(path, file) for path, file in zip(paths, self._files)]
+        self.identity = _identity("parquet", sorted(self._names.items()), *about)
         self.seek(0)
 
-    def _sample(self) -> bytes:
-        batch = next(self._files[0].iter_batches(_SAMPLE_ROWS, columns=list(self._names)))
-        return repr(batch.to_pylist()).encode()
+    def _about(self, path: str | os.PathLike[str], file: Any) -> list[object]:
+        """What tells a file from another without reading it: of each group the sizes and bounds of
+        its columns, which stand in the footer, and of the first and last group their ends."""
+        every = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
+        groups: list[Any] = [group for group in every if group.num_rows]
+        about: list[object] = [str(file.schema_arrow), file.metadata.num_rows]
+        for group in groups:
+            about.append([group.num_rows, *map(_chunk, self._chunks(group))])
+        # Nothing but the footer of what pyarrow finds by a URL.
+        if groups and os.path.isfile(path):
+            with open(path, "rb") as raw:
+                for group in (groups[0], groups[-1]):
+                    about += [_ends(raw, chunk) for chunk in self._chunks(group)]
+        return about
+
+    def _chunks(self, group: Any) -> list[Any]:
+        """The parts of the columns that are read, in a group."""
+        chunks = [group.column(i) for i in range(group.num_columns)]
+        return [chunk for chunk in chunks if chunk.path_in_schema.split(".")[0] in self._tops]
 
     def _read(self, row: int) -> Any:
         """Batches from `row` on; groups of rows before it are not read."""
@@ -351,6 +379,27 @@ class Parquet(_Batches):
                 if row < batch.num_rows:
                     yield batch.slice(row)
                 row = max(0, row - batch.num_rows)
+
+
+def _chunk(chunk: Any) -> object:
+    """Size and bounds of a column in a group."""
+    size, known = (chunk.total_compressed_size, chunk.total_uncompressed_size), chunk.statistics
+    if known is None or not known.has_min_max:
+        return size
+    return (*size, known.min_raw, known.max_raw, known.null_count)
+
+
+def _ends(raw: Any, chunk: Any) -> bytes:
+    """The first and last bytes of a column in a group, and of its dictionary before it."""
+    values, dictionary = chunk.data_page_offset, chunk.dictionary_page_offset
+    start = values if dictionary is None else min(dictionary, values)
+    ends = b""
+    for begin, end in [(start, values), (values, start + chunk.total_compressed_size)]:
+        size = max(0, min(_END_BYTES, end - begin))
+        for at in (begin, end - size):
+            raw.seek(at)
+            ends += raw.read(size)
+    return ends
 
 
 def _column(parts: list[Any]) -> Any:

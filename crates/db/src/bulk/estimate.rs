@@ -11,13 +11,16 @@ use crate::catalog::{CollectionEntry as Entry, IndexState};
 use crate::collection::{Collection, CollectionError};
 use crate::field_index::has_graph;
 use crate::ids::ErrorClass;
-use crate::schema::FieldSpec;
-use crate::value::{DataType, VectorKind};
+use crate::schema::limits::{MAX_ARRAY_CAPACITY, MAX_JSON_BYTES, MAX_VARCHAR_BYTES};
+use crate::schema::{FieldSpec, Schema};
+use crate::value::{DataType, MAX_ROW_BYTES, ScalarType, VectorKind};
 
 /// Guessed for a value whose length the schema does not tell.
 const VARIABLE_BYTES: u64 = 32;
 /// What a row takes in log and row store beside its values: ids, lengths, key, checksums.
 const ROW_OVERHEAD_BYTES: u64 = 64;
+/// Where a text in an array ends.
+const TEXT_END_BYTES: u64 = 4;
 /// Measured: the processor's part of a row, and the disk's part of each of its bytes, which it
 /// writes two or three times.
 const SECONDS_A_ROW: f64 = 5.0e-6;
@@ -139,6 +142,27 @@ fn value_bytes(spec: &FieldSpec) -> u64 {
             dense.map_or(VARIABLE_BYTES, |bytes| bytes as u64)
         }
         DataType::Json | DataType::Array(_) => VARIABLE_BYTES,
+    }
+}
+
+/// Bytes of a row whose values are as long as the schema lets them be.
+pub(super) fn largest_row_bytes(schema: &Schema) -> u64 {
+    let values = schema.fields().iter().map(|field| largest_value_bytes(&field.spec)).sum::<u64>();
+    (ROW_OVERHEAD_BYTES + values).min(MAX_ROW_BYTES as u64)
+}
+
+fn largest_value_bytes(spec: &FieldSpec) -> u64 {
+    let text = u64::from(spec.max_bytes.unwrap_or(MAX_VARCHAR_BYTES));
+    match spec.data_type {
+        DataType::Scalar(ScalarType::VarChar) => text,
+        DataType::Json => MAX_JSON_BYTES as u64,
+        DataType::Array(element) => {
+            let capacity = spec.max_capacity.unwrap_or(MAX_ARRAY_CAPACITY);
+            let element = element.width().map_or(TEXT_END_BYTES + text, |width| width as u64);
+            u64::from(capacity) * element
+        }
+        DataType::Vector(VectorKind::Sparse) => MAX_ROW_BYTES as u64,
+        DataType::Scalar(_) | DataType::Vector(_) => value_bytes(spec),
     }
 }
 

@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use super::error::LoadError;
-use super::estimate::estimate;
+use super::estimate::{estimate, largest_row_bytes};
+use super::gather::{BatchGathering, fitting};
 use super::indexes::build_indexes;
 use super::options::LoadOptions;
 use super::progress::{LoadProgress, LoadReport, LoadWatch};
 use super::source::BatchSource;
 use crate::collection::Collection;
 
-/// Rows of the first batch, while it is not known how large rows are: at the most that a row can
-/// have, they fit a record of the log.
+/// Rows of the first batch at most, while it is not known how large rows are.
 const FIRST_BATCH_ROWS: u64 = 1024;
 /// A batch has at most this many times the rows of the one before.
 const GROWTH: u64 = 8;
 const MAX_BATCH_ROWS: u64 = 1 << 20;
+/// A batch of a quarter more, with what surrounds its rows, is a record that the log takes.
 const MAX_BATCH_BYTES: u64 = 48 << 20;
 
 /// Loads a source, or the rest of it where the load of this name was begun before. Other writes
@@ -44,18 +45,23 @@ pub fn load(
         indexes: Vec::new(),
     };
     let ended = load.finished();
+    let wanted = options.batch_bytes.clamp(1, MAX_BATCH_BYTES);
+    let mut source = BatchGathering::new(source, largest_row_bytes(&collection.entry()?.schema));
+    let mut most = FIRST_BATCH_ROWS;
     if !ended {
-        estimate(collection, total.map(|total| total - resumed_at))?.check_space(collection)?;
+        let estimate = estimate(collection, total.map(|total| total - resumed_at))?;
+        estimate.check_space(collection)?;
+        most = fitting(wanted, 1, estimate.row_bytes).min(FIRST_BATCH_ROWS);
         source.seek(resumed_at)?;
     }
-    let mut most = FIRST_BATCH_ROWS;
-    while let Some(batch) = if ended { None } else { source.next(count(most))? } {
+    while !ended && let Some(batch) = source.next(most, wanted)? {
         let rows = batch.rows as u64;
         let outcome = load.insert(batch, options.partition.as_deref());
         let outcome = outcome.map_err(|error| LoadError::of_batch(error, report.rows))?;
         report.rows += rows;
         report.logged_bytes += outcome.logged_bytes;
-        most = rows_of_next(options, rows, outcome.logged_bytes);
+        most = fitting(wanted, rows, outcome.logged_bytes);
+        most = most.min(rows.saturating_mul(GROWTH)).min(MAX_BATCH_ROWS);
         let elapsed = watch.elapsed().saturating_sub(started);
         if watch.progress(&progress(&report, total, elapsed)).is_break() {
             return Err(LoadError::Interrupted { rows: report.rows });
@@ -70,14 +76,6 @@ pub fn load(
         build_indexes(collection, &mut report, &rows, watch)?;
     }
     Ok(report)
-}
-
-/// Rows of the next batch, after one of `rows` rows that took `bytes`.
-fn rows_of_next(options: &LoadOptions, rows: u64, bytes: u64) -> u64 {
-    let wanted = options.batch_bytes.min(MAX_BATCH_BYTES);
-    let fitting = u128::from(wanted) * u128::from(rows) / u128::from(bytes.max(1));
-    let fitting = u64::try_from(fitting).unwrap_or(u64::MAX);
-    fitting.clamp(1, rows.saturating_mul(GROWTH).min(MAX_BATCH_ROWS))
 }
 
 fn progress(report: &LoadReport, total: Option<u64>, elapsed: Duration) -> LoadProgress {
@@ -95,8 +93,4 @@ fn progress(report: &LoadReport, total: Option<u64>, elapsed: Duration) -> LoadP
         left,
         index: None,
     }
-}
-
-fn count(rows: u64) -> usize {
-    usize::try_from(rows).expect("bounded by the rows of a batch")
 }

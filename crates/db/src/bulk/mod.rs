@@ -12,6 +12,7 @@
 
 mod error;
 mod estimate;
+mod gather;
 mod indexes;
 mod load;
 mod options;

@@ -20,7 +20,8 @@ pub trait BatchSource {
     /// [`SourceError`], also where there are fewer rows.
     fn seek(&mut self, row: u64) -> Result<(), SourceError>;
 
-    /// The next rows, at most this many and at least 1; `None` at the end.
+    /// The next rows, at most this many and at least 1; `None` at the end. Of several calls a batch
+    /// is made, unless one has fewer rows than were asked for: it ends the batch.
     ///
     /// # Errors
     /// [`SourceError`].

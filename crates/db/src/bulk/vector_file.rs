@@ -13,6 +13,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::source::{BatchSource, SourceError};
 use crate::ids::ErrorClass;
 use crate::schema::Batch;
+use crate::schema::limits::MAX_DIM;
 use crate::value::{Column, ColumnValues, DenseVectors, VectorKind};
 
 const HEADER_BYTES: usize = 8;
@@ -46,8 +47,8 @@ impl VectorFile {
     /// Opens a file whose vectors are for the field of this name.
     ///
     /// # Errors
-    /// [`SourceError`]: an unknown extension, a file that cannot be read, or whose length is not
-    /// what its header says.
+    /// [`SourceError`]: an unknown extension, a file that cannot be read, vectors of a dimension
+    /// that no field has, or a length that is not what the header says.
     pub fn open(
         path: &Path,
         field: impl Into<String>,
@@ -61,7 +62,15 @@ impl VectorFile {
         file.read_exact_at(&mut header, 0).map_err(&read)?;
         let word = |at| u32::from_le_bytes(std::array::from_fn(|i| header[at + i]));
         let (rows, dim) = (u64::from(word(0)), word(4) as usize);
+        if dim > MAX_DIM as usize || kind == VectorKind::Binary && !dim.is_multiple_of(8) {
+            return Err(SourceError::input(format!(
+                "{}: the header tells of vectors of {dim} {kind} components; a field has {MAX_DIM} \
+                 at most, and of bits a multiple of 8",
+                path.display()
+            )));
+        }
         let row_bytes = kind.row_bytes(dim).filter(|&bytes| bytes > 0);
+        // Of u32 rows and a bounded dimension, so that it does not overflow.
         let bytes = row_bytes.map(|bytes| HEADER_BYTES as u64 + rows * bytes as u64);
         if rows == 0 || bytes != Some(found) {
             return Err(SourceError::input(format!(

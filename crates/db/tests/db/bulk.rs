@@ -11,9 +11,12 @@ use pipeann_db::bulk::{
 };
 use pipeann_db::catalog::{EntryChange, IndexState, NewCollection, NewIndex, Properties};
 use pipeann_db::collection::{Collection, CollectionError, LoadState, RowQuery};
+use pipeann_db::database::Database;
 use pipeann_db::ids::{ErrorClass, Metric};
 use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
-use pipeann_db::value::{DataType, ScalarType, Value, VectorKind};
+use pipeann_db::value::{
+    Column, ColumnValues, DataType, DenseVectors, ScalarType, Value, VectorKind,
+};
 
 use crate::data::{DIM, batch, bytes, collection, create, open, place, rows, vector};
 
@@ -296,10 +299,137 @@ fn a_file_of_vectors_is_loaded_with_counted_keys() {
         assert_eq!(found.key, PrimaryKey::Int64(100 + row as i64));
         assert_eq!(found.values, [Value::Vector(bytes(&[vector(row as u32)]))]);
     }
-    let cut = dir.path().join("cut.fbin");
-    std::fs::write(&cut, &std::fs::read(&path).unwrap()[..500]).unwrap();
-    for (path, says) in [(cut, "the file has 500 bytes"), ("a.txt".into(), "known are .fbin")] {
+}
+
+#[test]
+fn files_that_are_no_vectors_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = std::fs::read(vectors_file(dir.path(), "a.fbin", 300)).unwrap();
+    let headed = |rows: u32, dim: u32, rest: &[u8]| {
+        [&rows.to_le_bytes()[..], &dim.to_le_bytes(), rest].concat()
+    };
+    for (name, bytes, says) in [
+        ("cut.fbin", whole[..500].to_vec(), "the file has 500 bytes"),
+        ("head.fbin", vec![1; 7], "head.fbin"),
+        ("none.fbin", headed(0, 4, &[]), "0 rows"),
+        ("flat.fbin", headed(3, 0, &[]), "the file has 8 bytes"),
+        ("a.txt", headed(1, 1, &[0; 4]), "known are .fbin"),
+        ("bits.bbin", headed(3, 12, b"abc"), "a multiple of 8"),
+        // Sizes that are 2^64, and so 0 where nobody looks.
+        ("huge.fbin", headed(1 << 31, 1 << 31, &[]), "32768"),
+        ("wide.u8bin", headed(1, 32_769, &[0; 32_769]), "32768"),
+    ] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
         let error = VectorFile::open(&path, "v", None).unwrap_err();
-        assert!(error.to_string().contains(says), "{error}");
+        assert!(error.to_string().contains(says), "{name}: {error}");
+        assert_eq!(error.class, ErrorClass::FixInput, "{name}");
+    }
+    // One row of 16 GiB that takes no room: it is refused before it is read.
+    let sparse = dir.path().join("sparse.fbin");
+    std::fs::write(&sparse, headed(1, u32::MAX, &[])).unwrap();
+    let file = std::fs::File::options().write(true).open(&sparse).unwrap();
+    file.set_len(8 + 4 * u64::from(u32::MAX)).unwrap();
+    let error = VectorFile::open(&sparse, "v", None).unwrap_err();
+    assert!(error.to_string().contains("32768"), "{error}");
+    std::fs::write(dir.path().join("bits.bbin"), headed(3, 16, b"abcdef")).unwrap();
+    let mut bits = VectorFile::open(&dir.path().join("bits.bbin"), "v", None).unwrap();
+    assert_eq!(bits.next(2).unwrap().unwrap().rows, 2);
+}
+
+/// Rows of a key, a vector and a text, of which the last are long; it notes what was asked of it.
+struct Lengthening {
+    dim: usize,
+    rows: u64,
+    long_from: u64,
+    at: u64,
+    asked: usize,
+}
+
+impl Lengthening {
+    fn collection(&self, database: &Database) -> std::sync::Arc<Collection> {
+        let vector = FieldSpec::new("v", DataType::Vector(VectorKind::Float));
+        let text = FieldSpec::new("note", DataType::Scalar(ScalarType::VarChar)).max_bytes(65_535);
+        let schema = Schema::builder()
+            .field(FieldSpec::new("id", DataType::Scalar(ScalarType::Int64)).primary_key())
+            .field(vector.dim(self.dim as u32))
+            .field(text)
+            .build()
+            .unwrap();
+        database.create_collection("default", "c", NewCollection::new(schema)).unwrap()
+    }
+
+    fn text(&self, row: u64) -> String {
+        let length = if row < self.long_from { 4 } else { 60_000 };
+        format!("{row:length$}")
+    }
+}
+
+impl BatchSource for Lengthening {
+    fn rows(&self) -> Option<u64> {
+        Some(self.rows)
+    }
+
+    fn identity(&self) -> u128 {
+        7
+    }
+
+    fn seek(&mut self, row: u64) -> Result<(), SourceError> {
+        self.at = row;
+        Ok(())
+    }
+
+    fn next(&mut self, most: usize) -> Result<Option<Batch>, SourceError> {
+        self.asked = self.asked.max(most);
+        let end = self.rows.min(self.at + most as u64);
+        let some = self.at..end;
+        self.at = end;
+        let rows = some.clone().count();
+        let vectors = vec![0; rows * 4 * self.dim];
+        let vectors = DenseVectors::new(VectorKind::Float, self.dim, vectors).unwrap();
+        let texts = some.clone().map(|row| self.text(row)).collect();
+        let columns = vec![
+            Column::new("id", ColumnValues::Int64(some.map(|row| row as i64).collect())),
+            Column::new("v", ColumnValues::Dense(vectors)),
+            Column::new("note", ColumnValues::VarChar(texts)),
+        ];
+        Ok((rows > 0).then_some(Batch { rows, columns }))
+    }
+}
+
+#[test]
+fn batches_of_large_rows_have_few_of_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let mut source = Lengthening { dim: 32_768, rows: 100, long_from: 100, at: 0, asked: 0 };
+    let c = source.collection(&database);
+    let options = LoadOptions::new("wide");
+    let mut watch = Watch::for_batches(usize::MAX);
+    load(&c, &mut source, &options, &mut watch).unwrap();
+    assert_eq!(c.count(None).unwrap(), 100);
+    let largest = source.asked as u64 * 4 * 32_768;
+    assert!(largest <= options.batch_bytes, "{largest} bytes of vectors were asked for at once");
+}
+
+#[test]
+fn rows_that_become_large_are_read_and_written_in_smaller_batches() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let mut source = Lengthening { dim: 2, rows: 12_000, long_from: 11_960, at: 0, asked: 0 };
+    let c = source.collection(&database);
+    let options = LoadOptions { batch_bytes: 256 << 10, ..LoadOptions::new("texts") };
+    let mut watch = Watch::for_batches(usize::MAX);
+    load(&c, &mut source, &options, &mut watch).unwrap();
+    // As many as take 64 MiB where every text is as long as it may be.
+    assert!(source.asked <= 1024, "{} rows were asked for at once", source.asked);
+    let long: Vec<_> = watch.seen.iter().map(|progress| progress.rows).collect();
+    let steps = long.windows(2).filter(|pair| pair[0] >= 11_960).map(|pair| pair[1] - pair[0]);
+    assert!(steps.clone().count() >= 7 && steps.clone().all(|rows| rows <= 5), "{long:?}");
+    let fields = &["note"][..];
+    let found = c.query(&RowQuery { fields, ..RowQuery::default() }).unwrap();
+    assert_eq!(found.len(), 12_000);
+    for (row, found) in (0..).zip(&found) {
+        assert_eq!(found.key, PrimaryKey::Int64(row as i64));
+        assert!(found.values == [Value::VarChar(source.text(row))], "row {row}");
     }
 }

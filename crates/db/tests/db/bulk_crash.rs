@@ -1,8 +1,9 @@
-//! Bulk loads that end in a power cut or a kill: begun again, each goes on where it was, and no row
-//! is lost or comes twice.
+//! Bulk loads that end in a power cut, a kill or for want of disk: begun again, each goes on where it
+//! was, and no row is lost or comes twice.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,62 +16,95 @@ use pipeann_db::disk::{CrashDisk, FaultKind, PlannedFault, PowerCut};
 use crate::bulk::{Numbers, expected, run, small};
 use crate::data::{batch, create, keys, open, options, rows, schema};
 
+const ROWS: u64 = 12;
+
+fn open_on(disk: &CrashDisk, locks: &Path, name: &str) -> Option<Database> {
+    Database::open_simulated(Arc::new(disk.clone()), locks.join(name), options()).ok()
+}
+
+/// Loads what is not loaded yet, two rows at a time, and tells where it began; `None` where
+/// something failed. A batch that is refused is given once more, which `again` counts where it helps.
+fn attempt(disk: &CrashDisk, locks: &Path, name: &str, again: &mut u64) -> Option<u64> {
+    let database = open_on(disk, locks, name)?;
+    let c = match database.collection("default", "c") {
+        Ok(c) => c,
+        Err(_) => database.create_collection("default", "c", NewCollection::new(schema())).ok()?,
+    };
+    let mut load = c.begin_load("numbers", 7).ok()?;
+    let resumed_at = load.rows();
+    while load.rows() < ROWS {
+        let at = load.rows() as i64;
+        let some = [(at, at as u32), (at + 1, at as u32 + 1)];
+        if load.insert(batch(&some), None).is_err() {
+            load.insert(batch(&some), None).ok()?;
+            *again += 1;
+        }
+        if at == 6 {
+            c.flush().ok()?;
+        }
+    }
+    load.finish().ok()?;
+    assert_eq!(rows(&c), expected(ROWS), "{name}");
+    Some(resumed_at)
+}
+
+/// Operations of a load that nothing ends.
+fn operations(locks: &Path) -> u64 {
+    let (disk, mut again) = (CrashDisk::new(), 0);
+    assert_eq!((attempt(&disk, locks, "whole", &mut again), again), (Some(0), 0));
+    let operations = disk.operations();
+    assert!(operations > 60, "{operations} operations");
+    operations
+}
+
 #[test]
 fn a_power_cut_at_any_operation_of_a_load_loses_and_repeats_no_row() {
-    const ROWS: u64 = 12;
     let files = tempfile::tempdir().unwrap();
-    let open = |disk: &CrashDisk, name: &str| {
-        let disk = Arc::new(disk.clone());
-        Database::open_simulated(disk, files.path().join(name), options())
-    };
-    // Two rows at a time.
-    let work = |disk: &CrashDisk, name: &str| -> Option<u64> {
-        let database = open(disk, name).ok()?;
-        let c = match database.collection("default", "c") {
-            Ok(c) => c,
-            Err(_) => {
-                database.create_collection("default", "c", NewCollection::new(schema())).ok()?
-            }
-        };
-        let mut load = c.begin_load("numbers", 7).ok()?;
-        let resumed_at = load.rows();
-        while load.rows() < ROWS {
-            let at = load.rows() as i64;
-            let some = [(at, at as u32), (at + 1, at as u32 + 1)];
-            load.insert(batch(&some), None).ok()?;
-            if at == 6 {
-                c.flush().ok()?;
-            }
-        }
-        load.finish().ok()?;
-        assert_eq!(rows(&c), expected(ROWS), "{name}");
-        Some(resumed_at)
-    };
-    let whole = CrashDisk::new();
-    assert_eq!(work(&whole, "whole"), Some(0));
-    let operations = whole.operations();
-    assert!(operations > 60, "{operations} operations");
-    let mut resumed = 0;
+    let locks = files.path();
+    let (mut resumed, mut again) = (0, 0);
+    let operations = operations(locks);
     for operation in 1..=operations {
         let disk = CrashDisk::new();
         disk.inject(PlannedFault { operation, kind: FaultKind::PowerOff });
-        work(&disk, &format!("{operation}"));
+        attempt(&disk, locks, &format!("{operation}"), &mut again);
         let cuts = [PowerCut::Drop, PowerCut::Keep, PowerCut::Torn(operation)];
         for (i, cut) in cuts.into_iter().enumerate() {
             let after = disk.after(cut);
             // Somebody else takes the next row id before the load goes on.
             let name = format!("{operation}-{i}");
-            if let Ok(c) =
-                open(&after, &format!("{name}-other")).unwrap().collection("default", "c")
-            {
+            let other = open_on(&after, locks, &format!("{name}-other")).unwrap();
+            if let Ok(c) = other.collection("default", "c") {
                 c.insert(batch(&[(500, 1)]), None).unwrap();
                 c.delete(&keys(&[500])).unwrap();
             }
-            let at = work(&after, &name).expect("the disk is whole again");
-            resumed += u64::from(at > 0);
+            drop(other);
+            let at = attempt(&after, locks, &name, &mut again);
+            resumed += u64::from(at.expect("the disk is whole again") > 0);
         }
     }
+    assert_eq!(again, 0, "without power nothing is written");
     assert!(resumed > operations, "{resumed} loads went on in the middle");
+}
+
+#[test]
+fn a_full_disk_at_any_operation_of_a_load_loses_and_repeats_no_row() {
+    let files = tempfile::tempdir().unwrap();
+    let locks = files.path();
+    let (mut reopened, mut again) = (0, 0);
+    for operation in 1..=operations(locks) {
+        let disk = CrashDisk::new();
+        disk.inject(PlannedFault { operation, kind: FaultKind::NoSpace });
+        if attempt(&disk, locks, &format!("{operation}"), &mut again).is_none() {
+            reopened += 1;
+            let at = attempt(&disk, locks, &format!("{operation}-again"), &mut again);
+            assert!(at.is_some(), "operation {operation}: there is room again");
+        }
+        let after = disk.after(PowerCut::Drop);
+        let at = attempt(&after, locks, &format!("{operation}-after"), &mut again);
+        assert_eq!(at, Some(ROWS), "operation {operation}: the load had ended");
+    }
+    // The note of each of the six batches: created, written, synced and renamed.
+    assert!(again >= 24 && reopened > 0, "{again} went on at once, {reopened} when opened again");
 }
 
 #[test]

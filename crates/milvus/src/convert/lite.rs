@@ -3,9 +3,11 @@
 //! A row of a collection is a record of one value a field, two fields of the server's own among them,
 //! and an index a message of its own. See `docs/decisions/0034-milvus-lite.md`.
 
-use pipeann_db::schema::DYNAMIC_FIELD;
+use pipeann_db::schema::{DYNAMIC_FIELD, Schema};
+use pipeann_db::value::VectorKind;
 use prost::Message;
 
+use super::types::dim;
 use crate::proto::common::KeyValuePair;
 use crate::proto::schema::field_data::Field;
 use crate::proto::schema::scalar_field::Data;
@@ -94,6 +96,64 @@ pub(crate) fn row(bytes: &[u8]) -> Result<Vec<FieldData>, CallFailure> {
     Ok(fields)
 }
 
+/// Refuses a row that has not one value of each of its fields: put behind others, it would shift those
+/// of the rows after it.
+pub(crate) fn check_values(fields: &[FieldData], schema: &Schema) -> Result<(), CallFailure> {
+    for field in fields {
+        let name = &field.field_name;
+        let Some(known) = schema.field(name) else { continue };
+        let values = match &field.field {
+            Some(Field::Scalars(scalars)) => scalars.data.as_ref().map_or(0, scalar_count),
+            Some(Field::Vectors(vectors)) => {
+                vectors.data.as_ref().map_or(0, |data| vector_count(data, dim(&known.spec)))
+            }
+            None => 0,
+        };
+        let fits = match field.valid_data[..] {
+            [] | [true] => values == 1,
+            [false] => values <= 1,
+            _ => false,
+        };
+        if !fits {
+            let reason = format!("a record of one row that has not one value of the field {name}");
+            return Err(CallFailure::parameter(reason));
+        }
+    }
+    Ok(())
+}
+
+fn scalar_count(data: &Data) -> usize {
+    match data {
+        Data::BoolData(values) => values.data.len(),
+        Data::IntData(values) => values.data.len(),
+        Data::LongData(values) => values.data.len(),
+        Data::FloatData(values) => values.data.len(),
+        Data::DoubleData(values) => values.data.len(),
+        Data::StringData(values) => values.data.len(),
+        Data::BytesData(values) => values.data.len(),
+        Data::ArrayData(values) => values.data.len(),
+        Data::JsonData(values) => values.data.len(),
+        Data::TimestamptzData(values) => values.data.len(),
+    }
+}
+
+/// How many vectors of so many components there are; a part of one counts as too many.
+fn vector_count(data: &Vectors, dim: usize) -> usize {
+    let (kind, bytes) = match data {
+        Vectors::SparseFloatVector(sparse) => return sparse.contents.len(),
+        Vectors::FloatVector(floats) => (VectorKind::Float, floats.data.len()),
+        Vectors::BinaryVector(bytes) => (VectorKind::Binary, bytes.len()),
+        Vectors::Float16Vector(bytes) => (VectorKind::Float16, bytes.len()),
+        Vectors::Bfloat16Vector(bytes) => (VectorKind::BFloat16, bytes.len()),
+        Vectors::Int8Vector(bytes) => (VectorKind::Int8, bytes.len()),
+    };
+    match bytes {
+        0 => 0,
+        bytes if kind.row_bytes(dim) == Some(bytes) => 1,
+        _ => 2,
+    }
+}
+
 /// Whether rows of these fields can stand in the same columns.
 pub(crate) fn alike(a: &[FieldData], b: &[FieldData]) -> bool {
     let kinds = |field: &FieldData| {
@@ -161,4 +221,10 @@ fn append_vectors(to: &mut Vectors, from: Vectors) {
 
 fn malformed(what: &'static str) -> impl Fn(prost::DecodeError) -> CallFailure {
     move |error| CallFailure::parameter(format!("its {what} cannot be read: {error}"))
+}
+
+/// A record as Milvus Lite writes it.
+#[cfg(test)]
+pub(crate) fn record(fields: Vec<FieldData>) -> Vec<u8> {
+    LiteRecord { fields, rows: 1 }.encode_to_vec()
 }

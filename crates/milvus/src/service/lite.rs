@@ -1,12 +1,15 @@
 //! Collections of Milvus Lite, put into a database with their keys as they are.
 //!
-//! Who calls reads the file; here is what its rows mean. A collection is seen when it is whole: it is
-//! gone again where anything of it is refused.
+//! Who calls reads the file; here is what its rows mean. A collection is seen when it is whole: until
+//! then it stands in a database of its own, which goes with it where anything is refused, and with the
+//! next takeover where the process has ended in between. There is one takeover at a time.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use pipeann_db::catalog::{CollectionEntry as Entry, CollectionPath, EntryChange, IndexState};
+use pipeann_db::catalog::{
+    CollectionEntry as Entry, CollectionPath, EntryChange, IndexState, Properties, Snapshot,
+};
 use pipeann_db::collection::Collection;
 
 use super::collections;
@@ -24,6 +27,10 @@ use prost::Message as _;
 const BATCH_ROWS: u32 = 4096;
 /// Bytes of records from which on rows are written.
 const BATCH_BYTES: usize = 8 << 20;
+/// Name of the database of what is not whole yet; numbers follow it where somebody else has that name.
+const STAGING: &str = "_taking_over";
+/// Is a property of this database, and of no other: what is in it may be dropped.
+const STAGED: &str = "pipeann.taking_over";
 
 /// What became of a collection.
 #[derive(Clone, Debug)]
@@ -38,20 +45,21 @@ pub struct TakenOver {
 
 /// A collection of Milvus Lite on its way into a database.
 pub struct Takeover {
-    call: Call,
+    staging: Staging,
+    /// Where it stands meanwhile, and where when it is whole.
     place: CollectionPath,
+    to: CollectionPath,
     schema: CollectionSchema,
     entry: Arc<Entry>,
     collection: Arc<Collection>,
     fields: Vec<FieldData>,
     keys: HashSet<Vec<u8>>,
     bytes: usize,
-    finished: bool,
 }
 
 impl std::fmt::Debug for Takeover {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Takeover").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("Takeover").field("to", &self.to).finish_non_exhaustive()
     }
 }
 
@@ -73,25 +81,84 @@ impl InProcess {
         Ok(())
     }
 
-    /// Makes a collection for the rows of one of Milvus Lite, of which this is the schema.
+    /// Makes a collection for the rows of one of Milvus Lite, of which this is the schema. What is left
+    /// of one that was not finished goes.
     ///
     /// # Errors
     /// As [`check_takeover`](Self::check_takeover), or [`RefusedCall`] where the database fails.
     pub fn take_over(&self, name: &str, schema: &[u8]) -> Result<Takeover, RefusedCall> {
         self.check_takeover(name, schema)?;
-        let call = self.call();
+        let to = self.call().place("", name.to_owned())?;
+        let staging = Staging::new(self.call())?;
+        let (call, database) = (&staging.call, staging.database.as_str());
         let schema = lite::schema(schema)?;
         let request = wire::CreateCollectionRequest {
+            db_name: database.to_owned(),
             collection_name: name.to_owned(),
             schema: schema.encode_to_vec(),
             ..Default::default()
         };
-        collections::create(&call, request)?;
-        let place = call.place("", name.to_owned())?;
-        let (entry, collection) = (call.entry("", name)?, call.collection("", name)?);
-        let (fields, keys, bytes, finished) = (Vec::new(), HashSet::new(), 0, false);
-        Ok(Takeover { call, place, schema, entry, collection, fields, keys, bytes, finished })
+        collections::create(call, request)?;
+        let place = CollectionPath::new(database, name);
+        let (entry, collection) = (call.entry(database, name)?, call.collection(database, name)?);
+        let (fields, keys, bytes) = (Vec::new(), HashSet::new(), 0);
+        Ok(Takeover { staging, place, to, schema, entry, collection, fields, keys, bytes })
     }
+}
+
+/// The database of what is not whole yet: gone, with all that is in it, when this is dropped.
+struct Staging {
+    call: Call,
+    database: String,
+}
+
+impl Staging {
+    fn new(call: Call) -> Result<Self, CallFailure> {
+        let before = call.catalog();
+        let left = before.databases().filter(|(name, entry)| {
+            name.starts_with(STAGING) && entry.properties.contains_key(STAGED)
+        });
+        for (database, _) in left {
+            drop_whole(&call, database)?;
+        }
+        let database = free_name(&call.catalog());
+        let properties = Properties::from([(STAGED.to_owned(), "true".to_owned())]);
+        let name = database.clone();
+        call.database().apply(EntryChange::CreateDatabase { name, properties })?;
+        Ok(Self { call, database })
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        let Self { call, database } = self;
+        if let Err(failure) = drop_whole(call, database) {
+            tracing::warn!(%database, reason = %failure.reason, "half a collection is left");
+        }
+    }
+}
+
+/// A name that no database has.
+fn free_name(catalog: &Snapshot) -> String {
+    let is_free = |name: &String| catalog.database(name).is_err();
+    let numbered = (1..).map(|n: u32| format!("{STAGING}_{n}"));
+    let mut names = std::iter::once(STAGING.to_owned()).chain(numbered);
+    names.find(is_free).expect("there are fewer databases than numbers")
+}
+
+/// Drops a database and all that is in it.
+fn drop_whole(call: &Call, database: &str) -> Result<(), CallFailure> {
+    let (catalog, name) = (call.catalog(), database.to_owned());
+    for (alias, _) in catalog.aliases(database)? {
+        let alias = alias.to_owned();
+        call.database().apply(EntryChange::DropAlias { database: name.clone(), alias })?;
+    }
+    for entry in catalog.collections(database)? {
+        let place = CollectionPath::new(database, &entry.name);
+        call.database().apply(EntryChange::DropCollection { place })?;
+    }
+    call.database().apply(EntryChange::DropDatabase { name })?;
+    Ok(())
 }
 
 impl Takeover {
@@ -101,6 +168,7 @@ impl Takeover {
     /// [`RefusedCall`] for a record that is damaged or not of this schema.
     pub fn add(&mut self, key: &[u8], record: &[u8]) -> Result<(), RefusedCall> {
         let row = lite::row(record)?;
+        lite::check_values(&row, &self.entry.schema)?;
         let full = self.keys.len() as u32 >= BATCH_ROWS || self.bytes >= BATCH_BYTES;
         if full || self.keys.contains(key) || !lite::alike(&self.fields, &row) {
             self.write()?;
@@ -127,8 +195,8 @@ impl Takeover {
         Ok(())
     }
 
-    /// Writes what is left, builds the indexes of these records, and loads the collection where all
-    /// its vectors have one. An index that cannot be had here is left out and told.
+    /// Writes what is left, builds the indexes of these records, loads the collection where all its
+    /// vectors have one, and has it seen. An index that cannot be had here is left out and told.
     ///
     /// # Errors
     /// [`RefusedCall`]; nothing of the collection is left then.
@@ -153,10 +221,12 @@ impl Takeover {
         });
         if !bare {
             let load = EntryChange::Load { place: self.place.clone(), partitions: None };
-            self.call.database().apply(load).map_err(CallFailure::from)?;
+            self.staging.call.database().apply(load).map_err(CallFailure::from)?;
         }
         taken.rows = self.collection.count(None).map_err(CallFailure::from)?;
-        self.finished = true;
+        let (place, to) = (self.place.clone(), self.to.clone());
+        let seen = EntryChange::RenameCollection { place, to };
+        self.staging.call.database().apply(seen).map_err(CallFailure::from)?;
         Ok(taken)
     }
 
@@ -168,7 +238,7 @@ impl Takeover {
         let parameters = Parameters::new(index.parameters)?;
         let new = new_index(index.field, data_type, index.name.clone(), parameters)?;
         let place = self.place.clone();
-        self.call.database().apply(EntryChange::CreateIndex { place, new })?;
+        self.staging.call.database().apply(EntryChange::CreateIndex { place, new })?;
         self.collection.build_index(&index.name)?;
         match self.collection.wait_for_index(&index.name)?.state {
             IndexState::Failed { reason } => Err(CallFailure::new(Code::Unexpected, reason)),
@@ -177,16 +247,6 @@ impl Takeover {
     }
 }
 
-impl Drop for Takeover {
-    fn drop(&mut self) {
-        if !self.finished {
-            let dropped = self
-                .call
-                .database()
-                .apply(EntryChange::DropCollection { place: self.place.clone() });
-            if let Err(error) = dropped {
-                tracing::warn!(%error, place = ?self.place, "half a collection is left");
-            }
-        }
-    }
-}
+#[cfg(test)]
+#[path = "lite_tests.rs"]
+mod tests;
