@@ -23,7 +23,7 @@ from harness.verdict import Check, Verdict
 
 from .catalogue import Job
 from .cluster import cheapest, policy_of, servers_of
-from .cluster_rivals import swept, ways_of
+from .cluster_rivals import kept_ways, swept, ways_of
 
 # Of BatANN over others on ten servers, 100 million rows, as the paper has it.
 PAPER_OVER_SCATTER = "5.28 to 6.17"
@@ -192,7 +192,7 @@ def scatters(job: Job, vectors: VectorSet) -> list[Rival]:
 
 
 def distributed(job: Job, vectors: VectorSet, index: Path) -> list[Rival]:
-    """Ways of DistributedANN at the recall; none where this program does not have it."""
+    """Both ways of DistributedANN at the recall, by width; none where this program does not have it."""
     told = [str(pipeann.program()), "cluster", "search", "--help"]
     said = subprocess.run(told, check=True, capture_output=True, text=True).stdout
     if "distributed-ann" not in said:
@@ -200,10 +200,9 @@ def distributed(job: Job, vectors: VectorSet, index: Path) -> list[Rival]:
     partitions: int = job.settings["partitions"]
     found = []
     with serving(index, partitions, Servers(partitions, 1, 8)) as cluster:
-        for width in job.settings["distributed_widths"]:
-            policy = ["--mode", "distributed-ann", "--width", str(width)]
-            rows = cluster.search(vectors, job.lists[vectors.name], in_flight=8, policy=policy)
-            row = cheapest(Curve.of_rounds("distributed-ann", [rows]), job.recall)
+        for way in kept_ways(job.settings["distributed_widths"]):
+            rows = cluster.search(vectors, job.lists[vectors.name], in_flight=8, policy=way.words)
+            row = cheapest(Curve.of_rounds(way.name, [rows]), job.recall)
             if row is not None:
                 found.append(Rival(row["reads"], row["messages"]))
     return found

@@ -1,8 +1,9 @@
-"""A graph for each server at its best: every way of asking it, counted in one process.
+"""Rivals at their best: every way of asking a graph for each server, counted in one process, and the
+ways of one whose list stays with whoever asks (DistributedANN).
 
-What it costs depends on how rows are shared out, on how many results each server is asked for, on reads
-in flight and on how many servers are asked. All of it is swept and printed; the fewest reads at the
-recall are the rival's.
+What a graph for each server costs depends on how rows are shared out, on how many results each server
+is asked for, on reads in flight and on how many servers are asked. All of it is swept and printed; the
+fewest reads at the recall are the rival's.
 """
 
 from __future__ import annotations
@@ -45,6 +46,32 @@ class Scattered:
 
     way: Way
     curve: Curve
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How servers are asked where the list stays with whoever asks: nodes of a step, and whether every
+    record of a page is used and the search stops early, as relay does, or one record is, as in the
+    paper."""
+
+    width: int
+    packed: bool
+
+    @property
+    def name(self) -> str:
+        """As tables have it."""
+        return f"distributed-ann, {'packed, ' if self.packed else ''}width {self.width}"
+
+    @property
+    def words(self) -> list[str]:
+        """As the command line has it."""
+        words = ["--mode", "distributed-ann", "--width", str(self.width)]
+        return [*words, "--packed"] if self.packed else words
+
+
+def kept_ways(widths: Sequence[int]) -> list[Kept]:
+    """Both ways, each by its width."""
+    return [Kept(width, packed) for packed in (False, True) for width in widths]
 
 
 def ways_of(settings: Mapping[str, Any], each: Sequence[int], servers: int) -> list[Way]:

@@ -184,7 +184,8 @@ class Modes(unittest.TestCase):
     """DistributedANN and the nearest servers beside relay."""
 
     def taken(self, messages: dict[str, float]) -> tuple[Verdict, str]:
-        """By the messages of each width; the nearest three of ten servers find 0.95."""
+        """By the messages of each width, and of each that is packed; the nearest three of ten servers find
+        0.95."""
 
         def counts(
             index: Path, _: VectorSet, __: object, servers: list[int], words: list[str]
@@ -199,7 +200,8 @@ class Modes(unittest.TestCase):
                 return [row | {"recall": found, "reads": 8.0 * near, "messages": 0.0, "bytes": 0.0}
                         for row in rows]  # fmt: skip
             width = words[words.index("--width") + 1]
-            return [row | {"messages": messages[width], "bytes": 9000.0} for row in rows]
+            way = width + (" packed" if "--packed" in words else "")
+            return [row | {"messages": messages[way], "bytes": 9000.0} for row in rows]
 
         job, verdict = catalogue.job("cluster-modes"), Verdict()
         with (
@@ -211,18 +213,40 @@ class Modes(unittest.TestCase):
             cluster_modes.nearest(job, VECTORS, Path("index"), verdict)
         return verdict, said.getvalue()
 
-    def test_the_width_with_the_fewest_messages_is_held_against_the_limit(self) -> None:
+    def ways(self) -> list[str]:
+        """Widths, and those that are packed."""
         widths = [str(width) for width in catalogue.job("cluster-modes").settings["distributed_widths"]]
-        for fewest, holds in ((21.0, True), (19.0, False)):
-            verdict, said = self.taken(dict.fromkeys(widths, 50.0) | {"16": fewest})
-            self.assertEqual(verdict.holds, holds)
-            name = "messages of distributed-ann, width 16 over relay"
-            self.assertAlmostEqual(verdict.checks[name][0].measured, fewest / 5)
-            self.assertTrue(all(f"distributed-ann, width {width}" in said for width in widths))
+        return widths + [f"{width} packed" for width in widths]
+
+    def test_the_papers_way_with_the_fewest_messages_is_held_against_the_limit(self) -> None:
+        for fewest, ample in ((21.0, True), (19.0, False)):
+            for way, named in (("16", "width 16"), ("8 packed", "packed, width 8")):
+                verdict, said = self.taken(dict.fromkeys(self.ways(), 50.0) | {way: fewest})
+                self.assertEqual(verdict.holds, ample or "packed" in way)
+                name = f"messages of distributed-ann, {named} over relay"
+                self.assertAlmostEqual(verdict.checks[name][0].measured, fewest / 5)
+                for told in self.ways():
+                    width = told.removesuffix(" packed")
+                    packed = "packed, " if told != width else ""
+                    self.assertIn(f"distributed-ann, {packed}width {width}", said)
+
+    def test_what_it_sends_packed_is_told_beside(self) -> None:
+        verdict, _ = self.taken(dict.fromkeys(self.ways(), 50.0) | {"4 packed": 30.0, "2": 40.0})
+        measured = {
+            name: checks[0].measured
+            for name, checks in verdict.checks.items()
+            if name.startswith("messages")
+        }
+        self.assertEqual(
+            measured,
+            {
+                "messages of distributed-ann, packed, width 4 over relay": 6.0,
+                "messages of distributed-ann, width 2 over relay": 8.0,
+            },
+        )
 
     def test_as_few_servers_are_told_as_reach_a_recall_at_the_fewest_reads(self) -> None:
-        widths = [str(width) for width in catalogue.job("cluster-modes").settings["distributed_widths"]]
-        verdict, _ = self.taken(dict.fromkeys(widths, 50.0))
+        verdict, _ = self.taken(dict.fromkeys(self.ways(), 50.0))
         asked = {
             recall: verdict.checks[f"servers to ask for the fewest reads at {recall:g}"][0].measured
             for recall in (0.7, 0.8, 0.95)

@@ -204,7 +204,7 @@ class Client:
         return (*found, taken) if stats or partial else found
 
     def missing(self) -> list[int]:
-        """Numbers of the servers that cannot be reached now."""
+        """Numbers of the servers that cannot be asked now: out of reach, or with another index."""
         return self._native.missing()
 
     def close(self) -> None:

@@ -12,24 +12,22 @@
 //! that was given up. Where the last attempt left would be like one that got lost, it asks one server
 //! for what that has alone. Only such a query ever gets an answer that lacks partitions, and only
 //! those that its last attempt left out.
+//!
+//! Servers of another index, or generation of it, than the first one are not there as long as others
+//! are: they are asked nothing, and left out of partial answers.
 
 mod dispatch;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::gone::{Heard, partitions_of, said};
 use super::query::{AskerSettings, Ended, Found, NoAnswer, Query};
+use super::rest::{is_excused, rest_us};
+use super::servers::Servers;
 use crate::placement::Placement;
 use crate::transport::{Event, Handler, Network};
-use crate::wire::{Answer, Failure, FailureCode, Message, QueryId};
-
-/// How long a query waits before it is begun again because an attempt failed once more; doubles each time.
-const REST_FIRST_US: u64 = 2_000;
-/// The longest such wait.
-const REST_MOST_US: u64 = 50_000;
-/// How often a state of a query may be lost, or find no slot, before that counts as any other failure.
-const LOST_MOST: u16 = 64;
+use crate::wire::{Answer, Failure, FailureCode, Hello, Message, QueryId};
 
 struct Asked {
     query: Query,
@@ -74,8 +72,7 @@ pub struct Asker {
     settings: AskerSettings,
     placement: Arc<Placement>,
     heard: Heard,
-    /// Servers that are up, with the slots that they grant.
-    servers: BTreeMap<u32, u32>,
+    servers: Servers,
     next_server: u32,
     next_number: u64,
     queries: HashMap<u64, Asked>,
@@ -102,7 +99,7 @@ impl Handler for Asker {
         match event {
             Event::Up { peer, hello } => {
                 if let Some(server) = peer.server() {
-                    self.server_up(now, net, server, hello.slots);
+                    self.server_up(now, net, server, &hello);
                 }
             }
             Event::Down { peer, .. } => {
@@ -128,7 +125,7 @@ impl Asker {
             settings,
             placement,
             heard: Heard::default(),
-            servers: BTreeMap::new(),
+            servers: Servers::default(),
             next_server: 0,
             next_number: 0,
             queries: HashMap::new(),
@@ -192,30 +189,33 @@ impl Asker {
         self.settings.attempt_us_of(query).min(query.left_us) / 2
     }
 
-    /// Servers that can be asked.
+    /// Servers that are connected, those of another index than what is searched among them.
     pub fn up(&self) -> usize {
         self.servers.len()
     }
 
-    /// Whether a server can be asked.
+    /// Whether a server can be asked: it is connected, and serves what is searched.
     pub fn is_up(&self, server: u32) -> bool {
-        self.servers.contains_key(&server)
+        self.servers.is_up(server)
     }
 
-    /// A server can be reached and grants so many slots.
-    pub fn server_up(&mut self, now: u64, net: &dyn Network, server: u32, slots: u32) {
-        self.servers.insert(server, slots);
+    /// A server can be reached, and said what it serves and grants.
+    pub fn server_up(&mut self, now: u64, net: &dyn Network, server: u32, hello: &Hello<'_>) {
+        if self.servers.came(server, hello) {
+            self.turned();
+        }
         self.dispatch(now, net);
     }
 
     /// A server cannot be reached any more: what began there begins again elsewhere.
     pub fn server_down(&mut self, now: u64, net: &dyn Network, server: u32) {
-        self.servers.remove(&server);
-        let there = |asked: &Asked| asked.under_way.is_some_and(|(at, _)| at == server);
-        let mut lost: Vec<u64> =
-            self.queries.iter().filter(|(_, asked)| there(asked)).map(|(n, _)| *n).collect();
-        lost.sort_unstable();
-        for number in lost {
+        if self.servers.is_other(server) {
+            // Nothing was asked of it, and none of those that are asked has sent it anything.
+            self.servers.went(server);
+            return;
+        }
+        let turned = self.servers.went(server);
+        for number in self.begun_where(|at| at == server) {
             let asked = self.queries.get_mut(&number).expect("just seen");
             let lingers = !asked.takes_partial();
             if !lingers {
@@ -238,7 +238,28 @@ impl Asker {
                 asked.doubts_at = asked.doubts_at.map(|at| at.min(half));
             }
         }
+        if turned {
+            self.turned();
+        }
         self.dispatch(now, net);
+    }
+
+    /// Another index is searched from now on: whatever is under way begins anew over it, and who was found
+    /// missing of the one before may be there.
+    fn turned(&mut self) {
+        for number in self.begun_where(|_| true) {
+            self.again(number, false);
+        }
+        self.queries.values_mut().for_each(|asked| asked.gone.clear());
+    }
+
+    /// Queries under way that began at such servers, in an order that no hash decides.
+    fn begun_where(&self, which: impl Fn(u32) -> bool) -> Vec<u64> {
+        let begun = |asked: &Asked| asked.under_way.is_some_and(|(at, _)| which(at));
+        let begun = self.queries.iter().filter(|(_, asked)| begun(asked));
+        let mut begun: Vec<u64> = begun.map(|(number, _)| *number).collect();
+        begun.sort_unstable();
+        begun
     }
 
     /// How long a state may still be on its way somewhere.
@@ -289,7 +310,7 @@ impl Asker {
             }
         }
         if let Some(since) = doubted {
-            self.heard.ask(self.servers.keys().copied(), since, net);
+            self.heard.ask(self.servers.connected(), since, net);
         }
         due.sort_unstable();
         for number in due {
@@ -363,14 +384,9 @@ impl Asker {
         asked.failed += 1;
         // A state that may be lost may be somewhere, too; who failed has nothing of the query any more.
         let lost = code == FailureCode::Lost;
-        // A slot may still be taken by what was given up.
-        let excused = lost || code == FailureCode::NoRoom;
-        asked.excused += u16::from(excused && asked.failed <= LOST_MOST);
+        asked.excused += u16::from(is_excused(code, asked.failed));
         if may_succeed && asked.begun - asked.excused < self.settings.attempts {
-            let rest = match asked.failed {
-                0 | 1 => 0,
-                more => (REST_FIRST_US << (more - 2).min(16)).min(REST_MOST_US),
-            };
+            let rest = rest_us(asked.failed);
             self.again(number, lost);
             if rest > 0 && self.waiting.front() == Some(&number) {
                 self.waiting.pop_front();
@@ -419,7 +435,8 @@ impl Asker {
             return self.again(number, unexplained);
         }
         // The connection may have taken its state, as when a server says so.
-        asked.excused += u16::from(asked.hurried && asked.excused < LOST_MOST);
+        let excused = asked.hurried && is_excused(FailureCode::Lost, asked.excused + 1);
+        asked.excused += u16::from(excused);
         self.again(number, true);
     }
 
@@ -427,7 +444,8 @@ impl Asker {
     fn late(&self, asked: &Asked) -> NoAnswer {
         let servers = self.placement.servers().iter().map(|server| server.number);
         let silent: Vec<u32> = if asked.begun == 0 {
-            servers.filter(|server| !self.servers.contains_key(server)).collect()
+            let connected: BTreeSet<u32> = self.servers.connected().collect();
+            servers.filter(|server| !connected.contains(server)).collect()
         } else if asked.pinged {
             self.heard.silent(servers, asked.since).into_iter().collect()
         } else {

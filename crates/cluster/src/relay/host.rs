@@ -149,10 +149,10 @@ pub trait Asks: Handler + 'static {
     /// What has ended since this was called last.
     fn take_ended(&mut self) -> Vec<(u64, Ended)>;
 
-    /// Servers that can be asked.
+    /// Servers that are connected, those of another index than what is searched among them.
     fn up(&self) -> usize;
 
-    /// Whether a server can be asked.
+    /// Whether a server can be asked: it is connected, and serves what is searched.
     fn is_up(&self, server: u32) -> bool;
 
     /// Queries that have no answer yet.
@@ -303,7 +303,10 @@ impl<M: Asks> Client<M> {
         if asker.open() == 1 {
             batch.alone();
         }
+        // What could not be asked has ended already, and nothing else may happen for long.
+        let ended = asker.take_ended();
         drop((callers, asker));
+        self.shared.tell(ended);
         sender.due_by(due);
         Ok(answer)
     }
@@ -367,14 +370,15 @@ impl<M: Asks> Client<M> {
         &self.placement
     }
 
-    /// Servers of the placement that cannot be asked now.
+    /// Servers of the placement that cannot be asked now: they are not connected, or serve another index,
+    /// or generation of it, than what is searched.
     pub fn missing(&self) -> Vec<u32> {
         let asker = self.shared.asker();
         let servers = self.placement.servers().iter().map(|server| server.number);
         servers.filter(|server| !asker.is_up(*server)).collect()
     }
 
-    /// Waits until so many servers can be asked. False where that takes longer.
+    /// Waits until so many servers are connected, whatever they serve. False where that takes longer.
     pub fn wait_up(&self, servers: usize, at_most: Duration) -> bool {
         let few = |asker: &mut M| asker.up() < servers;
         let asker = self.shared.asker();
@@ -394,3 +398,6 @@ fn waited(answer: &Receiver<Ended>, left_us: u64) -> Ended {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

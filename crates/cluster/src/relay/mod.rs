@@ -12,17 +12,21 @@
 //! Deliberately absent: what a state holds, and any memory of a query at a server that it has left.
 
 mod asker;
+mod early_stop;
 mod gone;
 mod host;
 mod nearest;
 mod orchestrator;
 mod query;
+mod rest;
 mod server;
+mod servers;
 #[cfg(test)]
 mod tests;
 mod work;
 
 pub use asker::Asker;
+pub use early_stop::EarlyStop;
 pub use host::{Asks, Client, Done, ServerHost};
 pub use orchestrator::{Orchestrated, Orchestrator};
 pub use query::{AskerSettings, Ended, Found, NoAnswer, Query};

@@ -2,11 +2,15 @@
 //!
 //! It takes the decisions of the list of one server, so that one node at a time is the same search.
 //!
+//! Nodes that nobody asked for are read where every record of a page is used. They come into the list
+//! as those that were asked for, and nothing beyond what codes have proved is asked for then.
+//!
 //! Invariants: entries are sorted by distance and node, no node twice; the bound never grows, so what
 //! was turned away once stays so.
 
 use std::collections::HashSet;
 
+use super::early_stop::EarlyStop;
 use crate::wire::{Hit, Read};
 
 #[derive(Debug, Clone, Copy)]
@@ -14,8 +18,10 @@ struct Entry {
     /// Coded until the node was read, exact from then on.
     distance: f32,
     node: u32,
-    /// Whether it was asked for.
+    /// Whether it was asked for, or read beside one that was.
     asked: bool,
+    /// Whether it was read.
+    exact: bool,
 }
 
 /// See the module's description.
@@ -28,13 +34,25 @@ pub(super) struct Nearest {
     seen: HashSet<u32>,
     hits: Vec<(f32, u64)>,
     k: usize,
+    /// As long as it was asked to be; it is longer where it stops early.
+    list: usize,
+    stop: Option<Box<dyn EarlyStop>>,
+    /// Farther than this nothing is asked for; none while that is not known.
+    reach: Option<f32>,
 }
 
 impl Nearest {
     /// An empty list of at most so many nodes, for so many rows.
     pub(super) fn new(list: usize, k: usize) -> Self {
         let (entries, seen, hits) = (Vec::new(), HashSet::new(), Vec::new());
-        Self { entries, most: list, bound: f32::INFINITY, seen, hits, k }
+        let (bound, stop, reach) = (f32::INFINITY, None, None);
+        Self { entries, most: list, bound, seen, hits, k, list, stop, reach }
+    }
+
+    /// Has the search stop early, before anything was met.
+    pub(super) fn stop_by(&mut self, stop: Box<dyn EarlyStop>) {
+        self.most = stop.keeps(self.list).max(self.list);
+        self.stop = Some(stop);
     }
 
     /// Only a distance below this can enter.
@@ -47,10 +65,17 @@ impl Nearest {
         self.most + self.seen.len()
     }
 
-    /// The nearest nodes that were not asked for, at most so many, which counts as asking for them.
+    /// The nearest nodes that were not asked for and are worth it, at most so many, which counts as asking
+    /// for them.
     pub(super) fn next(&mut self, most: usize) -> Vec<u32> {
-        let open = self.entries.iter_mut().filter(|entry| !entry.asked).take(most);
-        open.map(|entry| {
+        let (list, reach) = (self.list, self.reach);
+        let worth = |(at, entry): &(usize, &mut Entry)| match reach {
+            Some(reach) => entry.distance <= reach,
+            None => *at < list,
+        };
+        let open = self.entries.iter_mut().enumerate().filter(|(_, entry)| !entry.asked);
+        let next = open.take_while(worth).take(most);
+        next.map(|(_, entry)| {
             entry.asked = true;
             entry.node
         })
@@ -60,22 +85,43 @@ impl Nearest {
     /// A node was scored by its code.
     pub(super) fn meet(&mut self, distance: f32, node: u32) {
         if distance < self.bound && self.seen.insert(node) {
-            self.insert(Entry { distance, node, asked: false });
+            self.insert(Entry { distance, node, asked: false, exact: false });
         }
     }
 
-    /// A node that was asked for was read.
+    /// A node was read: one that was asked for, or one beside it.
     pub(super) fn read(&mut self, read: Read) {
         let Read { node, distance, row } = read;
-        if let Some(at) = self.entries.iter().position(|entry| entry.node == node) {
-            self.entries.remove(at);
-            self.insert(Entry { distance, node, asked: true });
+        let exact = Entry { distance, node, asked: true, exact: true };
+        match self.entries.iter().position(|entry| entry.node == node) {
+            Some(at) if self.entries[at].exact => {}
+            Some(at) => {
+                let coded = self.entries.remove(at).distance;
+                if let Some(stop) = &mut self.stop {
+                    stop.note(distance - coded);
+                }
+                self.insert(exact);
+            }
+            None => {
+                self.seen.insert(node);
+                if distance < self.bound {
+                    self.insert(exact);
+                }
+            }
         }
         let Some(row) = row else { return };
         let at = self.hits.partition_point(|hit| before(*hit, (distance, row)));
         if at < self.k && self.hits.get(at).is_none_or(|hit| hit.1 != row) {
             self.hits.insert(at, (distance, row));
             self.hits.truncate(self.k);
+        }
+    }
+
+    /// All reads of a step are known: looks again how far nodes are worth one.
+    pub(super) fn look_again(&mut self) {
+        let kth = self.hits.last().filter(|_| self.hits.len() == self.k);
+        if let (Some(stop), Some((kth, _))) = (&self.stop, kth) {
+            self.reach = stop.reach(*kth, self.k, self.list.max(self.k));
         }
     }
 
@@ -127,5 +173,60 @@ mod tests {
         list.read(Read { node: 1, distance: 2.0, row: Some(10) });
         let rows: Vec<_> = list.hits().map(|hit| (hit.distance, hit.row)).collect();
         assert_eq!(rows, [(2.0, 10), (2.0, 30)]);
+    }
+
+    /// Reads as far as the `k`-th nearest and what codes promised too little, once it knows of two.
+    #[derive(Debug, Default)]
+    struct Stops(Vec<f32>);
+
+    impl EarlyStop for Stops {
+        fn keeps(&self, list: usize) -> usize {
+            2 * list
+        }
+
+        fn note(&mut self, difference: f32) {
+            self.0.push(difference);
+        }
+
+        fn reach(&self, kth: f32, k: usize, list: usize) -> Option<f32> {
+            assert_eq!((k, list), (2, 3));
+            (self.0.len() > 1).then(|| kth + self.0.iter().sum::<f32>())
+        }
+    }
+
+    #[test]
+    fn what_was_read_unasked_is_not_asked_for_and_nothing_beyond_its_reach_is() {
+        let mut list = Nearest::new(3, 2);
+        list.stop_by(Box::<Stops>::default());
+        for (distance, node) in [(1.0, 1), (2.0, 2), (3.0, 3), (4.0, 4), (5.0, 5), (6.0, 6)] {
+            list.meet(distance, node);
+        }
+        assert_eq!(list.bound(), 6.0, "twice as many are kept as the list is long");
+        assert_eq!(list.next(1), [1]);
+        let read = |node, distance| Read { node, distance, row: Some(u64::from(node)) };
+        list.read(read(1, 2.5));
+        // Beside it lies one of the list, one that nobody knew, and one that is too far for the list.
+        list.read(read(3, 2.5));
+        list.read(read(8, 5.5));
+        list.read(read(9, 7.0));
+        list.look_again();
+        list.meet(0.5, 8);
+        // The differences are 1.5 and -0.5, and the second nearest row is at 2.5.
+        assert_eq!(list.next(9), [2], "3 was read, and 4 is beyond 3.5");
+        list.read(read(2, 4.0));
+        list.read(read(2, 4.0));
+        list.look_again();
+        assert_eq!(list.next(9), [4, 5], "2 stood 2 nearer than it is, and was counted once");
+        let rows: Vec<u64> = list.hits().map(|hit| hit.row).collect();
+        assert_eq!(rows, [1, 3]);
+    }
+
+    #[test]
+    fn until_its_reach_is_known_no_more_is_asked_for_than_the_list_is_long() {
+        let mut list = Nearest::new(3, 2);
+        list.stop_by(Box::<Stops>::default());
+        (1..=6).for_each(|node| list.meet(node as f32, node));
+        assert_eq!(list.next(9), [1, 2, 3]);
+        assert_eq!(list.next(9), [0; 0]);
     }
 }

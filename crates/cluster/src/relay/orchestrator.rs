@@ -4,26 +4,28 @@
 //! step begins when all have answered. The first one asks a server, in turn, for entries of its head
 //! index, and once for the first node of each partition, by which owners are found. As with an
 //! [`Asker`](super::Asker), an attempt that fails where another may not, or is not heard of for too
-//! long, begins anew from its entries; answers to other attempts or steps are dropped; and queries
-//! are under way only while every server has a slot for each, of which a query takes one at most.
+//! long, begins anew from its entries, after waits that grow; answers to other attempts or steps are
+//! dropped; and queries are under way only while every server has a slot for each, of which a query takes
+//! one at most.
 //! Whatever is not waited for any more is cancelled where it may still be scored. Servers of another
 //! index, or generation of it, than the first one are not there as long as others are.
 //!
 //! Deliberately absent: reading, and what distances mean.
 
-mod servers;
 mod steps;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use self::servers::Servers;
+use super::early_stop::EarlyStop;
 use super::host::Asks;
 use super::nearest::Nearest;
 use super::query::{AskerSettings, Ended, NoAnswer};
+use super::rest::{is_excused, rest_us};
+use super::servers::Servers;
 use crate::placement::Placement;
 use crate::transport::{Event, Handler, Network};
-use crate::wire::{Failure, FailureCode, Message, PeerId, QueryId};
+use crate::wire::{Failure, FailureCode, Message, PeerId, QueryId, Read};
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +36,9 @@ pub struct Orchestrated {
     pub list: u32,
     /// Nodes expanded in a step.
     pub width: u16,
+    /// Whether every record of a page that was read is used, and the search stops early; otherwise one
+    /// record of each page is, and all of the list is read, as in the paper.
+    pub packed: bool,
     /// What the search is asked for, as servers read it.
     pub parameters: Vec<u8>,
     /// The vector.
@@ -59,6 +64,10 @@ struct Asked {
     attempt: u16,
     /// Attempts begun.
     begun: u16,
+    /// Attempts that failed.
+    failed: u16,
+    /// Of these, those that are not counted against the query.
+    excused: u16,
     /// When the attempt is given up; none while it waits for room.
     until: Option<u64>,
     /// Steps left of the attempt.
@@ -66,7 +75,8 @@ struct Asked {
     list: Nearest,
     /// What the step waits for, by server.
     requests: BTreeMap<u32, Request>,
-    /// Neighbours that came in this step.
+    /// Nodes read, and neighbours, that came in this step.
+    came: Vec<Read>,
     met: Vec<(f32, u32)>,
     /// What cannot be cancelled for now keeps its slot until the deadline.
     lingers: bool,
@@ -75,6 +85,9 @@ struct Asked {
     rounds: u32,
     spent: Vec<u8>,
 }
+
+/// Begins to learn, once for each attempt.
+type Learns = fn() -> Box<dyn EarlyStop>;
 
 /// See the module's description.
 pub struct Orchestrator {
@@ -85,10 +98,14 @@ pub struct Orchestrator {
     starts: Vec<u32>,
     /// Whether a server says that these are others.
     doubts_starts: bool,
+    /// What learns how far nodes are worth a read.
+    learns: Option<Learns>,
     next_server: u32,
     next_number: u64,
     queries: HashMap<u64, Asked>,
     waiting: VecDeque<u64>,
+    /// Queries that are not begun again before a time.
+    resting: BTreeSet<(u64, u64)>,
     /// Queries under way.
     under_way: usize,
     /// Slots of ended queries that may still be taken, until when.
@@ -101,7 +118,7 @@ impl Handler for Orchestrator {
         match event {
             Event::Up { peer: PeerId::Server(server), hello } => {
                 if self.servers.came(server, &hello) {
-                    self.turned(net);
+                    self.turned(now, net);
                 }
                 self.go_on(now, net);
             }
@@ -132,10 +149,13 @@ impl Asks for Orchestrator {
             deadline: now.saturating_add(query.left_us),
             attempt: 0,
             begun: 0,
+            failed: 0,
+            excused: 0,
             until: None,
             hops: 0,
             list: Nearest::new(0, 0),
             requests: BTreeMap::new(),
+            came: Vec::new(),
             met: Vec::new(),
             lingers: false,
             trace: Vec::new(),
@@ -187,21 +207,28 @@ impl Orchestrator {
             servers: Servers::default(),
             starts: Vec::new(),
             doubts_starts: false,
+            learns: None,
             next_server: 0,
             next_number: 0,
             queries: HashMap::new(),
             waiting: VecDeque::new(),
+            resting: BTreeSet::new(),
             under_way: 0,
             lingering: BTreeSet::new(),
             ended: Vec::new(),
         }
     }
 
+    /// The same, where queries that are packed stop early by what is learnt so.
+    pub fn stopping(self, learns: fn() -> Box<dyn EarlyStop>) -> Self {
+        Self { learns: Some(learns), ..self }
+    }
+
     /// Takes a message of a server.
     pub fn message(&mut self, now: u64, net: &dyn Network, server: u32, message: Message<'_>) {
         match message {
             Message::Scored(scored) => self.scored(now, net, server, scored),
-            Message::Failure(failure) => self.failure(net, server, failure),
+            Message::Failure(failure) => self.failure(now, net, server, failure),
             // Servers have nothing else to say to an orchestrator.
             _ => {}
         }
@@ -213,22 +240,28 @@ impl Orchestrator {
         while self.lingering.first().is_some_and(|(until, _)| *until <= now) {
             self.lingering.pop_first();
         }
+        while self.resting.first().is_some_and(|(until, _)| *until <= now) {
+            let (_, number) = self.resting.pop_first().expect("just seen");
+            self.waiting.push_front(number);
+        }
         let past =
             |asked: &Asked| asked.deadline <= now || asked.until.is_some_and(|until| until <= now);
         for number in self.chosen(past) {
             let asked = &self.queries[&number];
             let attempts = asked.begun;
-            if asked.deadline <= now || attempts >= self.settings.attempts {
+            if asked.deadline <= now || attempts - asked.excused >= self.settings.attempts {
                 self.end(net, number, Err(NoAnswer::Deadline { attempts, silent: String::new() }));
             } else {
                 self.again(net, number);
+                self.waiting.push_front(number);
             }
         }
         self.begin_waiting(now, net);
         let times = self.queries.values();
         let times =
             times.map(|asked| asked.until.map_or(asked.deadline, |u| u.min(asked.deadline)));
-        times.chain(self.lingering.first().map(|(until, _)| *until)).min()
+        let waits = [self.lingering.first(), self.resting.first()].into_iter().flatten();
+        times.chain(waits.map(|(until, _)| *until)).min()
     }
 
     /// Queries that something is the case of, in an order that no hash decides.
@@ -246,35 +279,44 @@ impl Orchestrator {
         for number in self.chosen(there) {
             let asked = self.queries.get_mut(&number).expect("just seen");
             let request = asked.requests.remove(&server).expect("just seen");
-            self.gone(net, number, server, &request);
+            // The connection took what was asked with it: another attempt may find it dialled anew.
+            let failed = asked.failed.saturating_add(1);
+            asked.excused += u16::from(is_excused(FailureCode::Lost, failed));
+            self.gone(now, net, number, (server, &request));
         }
         if turned {
-            self.turned(net);
+            self.turned(now, net);
         }
         self.go_on(now, net);
     }
 
     /// Another index is searched from now on: its nodes are others, and so is what is known of them.
-    fn turned(&mut self, net: &dyn Network) {
+    fn turned(&mut self, now: u64, net: &dyn Network) {
         self.starts.clear();
         for number in self.chosen(|asked| asked.until.is_some()) {
             let words = "no server is left of the index that was searched";
-            self.failed(net, number, (FailureCode::PartitionGone, None, words));
+            self.failed(now, net, number, (FailureCode::PartitionGone, None, words));
         }
     }
 
     /// What was asked of a server that is gone has no answer.
-    fn gone(&mut self, net: &dyn Network, number: u64, server: u32, request: &Request) {
+    fn gone(
+        &mut self,
+        now: u64,
+        net: &dyn Network,
+        number: u64,
+        (server, request): (u32, &Request),
+    ) {
         let partition = request.partition;
         let what = match self.servers.is_other(server) {
             true => "serves another index, or another generation of it, than the others",
             false => "is gone",
         };
         let words = format!("server {server}, of partition {partition}, {what}");
-        self.failed(net, number, (FailureCode::PartitionGone, Some(partition), &words));
+        self.failed(now, net, number, (FailureCode::PartitionGone, Some(partition), &words));
     }
 
-    fn failure(&mut self, net: &dyn Network, server: u32, failure: Failure<'_>) {
+    fn failure(&mut self, now: u64, net: &dyn Network, server: u32, failure: Failure<'_>) {
         let Failure { query, attempt, code, partition, words } = failure;
         let Some(asked) = self.queries.get_mut(&query.number) else { return };
         let waits = asked.requests.get(&server).is_some_and(|request| request.sent);
@@ -283,12 +325,13 @@ impl Orchestrator {
         }
         // Who failed has nothing of it any more.
         asked.requests.remove(&server);
-        self.failed(net, query.number, (code, partition, words));
+        self.failed(now, net, query.number, (code, partition, words));
     }
 
-    /// An attempt failed. Another one is made where it may do better.
+    /// An attempt failed. Another one is made where it may do better, in a while once that did not.
     fn failed(
         &mut self,
+        now: u64,
         net: &dyn Network,
         number: u64,
         (code, partition, words): (FailureCode, Option<u32>, &str),
@@ -307,14 +350,25 @@ impl Orchestrator {
             // other queries go on by these.
             self.doubts_starts = true;
         }
-        if may_succeed && self.queries[&number].begun < self.settings.attempts {
-            return self.again(net, number);
+        let asked = self.queries.get_mut(&number).expect("looked up by the caller");
+        asked.failed = asked.failed.saturating_add(1);
+        let failed = asked.failed;
+        asked.excused += u16::from(is_excused(code, failed));
+        if may_succeed && asked.begun - asked.excused < self.settings.attempts {
+            self.again(net, number);
+            match rest_us(failed) {
+                0 => self.waiting.push_front(number),
+                rest => {
+                    self.resting.insert((now.saturating_add(rest), number));
+                }
+            }
+            return;
         }
         let words = words.to_owned();
         self.end(net, number, Err(NoAnswer::Failed { code, partition, words }));
     }
 
-    /// Puts a query in line for another attempt.
+    /// Has a query ready for another attempt.
     fn again(&mut self, net: &dyn Network, number: u64) {
         self.cancel(net, number);
         let asked = self.queries.get_mut(&number).expect("looked up by the caller");
@@ -322,7 +376,6 @@ impl Orchestrator {
         if asked.until.take().is_some() {
             self.under_way -= 1;
         }
-        self.waiting.push_front(number);
     }
 
     fn end(&mut self, net: &dyn Network, number: u64, ended: Ended) {
@@ -332,6 +385,7 @@ impl Orchestrator {
             self.under_way -= 1;
         } else {
             self.waiting.retain(|waiting| *waiting != number);
+            self.resting.retain(|(_, resting)| *resting != number);
         }
         if asked.lingers {
             self.lingering.insert((asked.deadline, number));

@@ -1,18 +1,23 @@
 //! A server's side: queries that begin here or come by, each in a slot until it has left.
 //!
 //! An asker has no more than its slots of them, and as much work again that was given up and has not
-//! ended, so the search never has more of it than twice that.
+//! ended, so the search never has more of it than twice that. What all askers' queries hold is bounded
+//! in bytes: beyond that none is begun. A state that arrives always finds room.
 
 mod given_up;
+mod held;
 mod leaving;
 mod scoring;
 mod sent;
+mod waiting;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use self::given_up::GivenUp;
+use self::held::HeldBytes;
 use self::sent::{SentState, SentStates};
+use self::waiting::WaitingQueries;
 use super::work::{Scores, Ticket, Walked, Walker, Work};
 use crate::placement::Placement;
 use crate::transport::{Event, Handler, Network, Why};
@@ -62,6 +67,8 @@ struct Slot {
     attempt: u16,
     hops: u16,
     deadline: u64,
+    /// What it holds: what came with it while the search has it, then what waits.
+    bytes: u64,
     trace: Vec<u8>,
     missing: Vec<u8>,
     /// Whether its asker wants to know where partitions begin.
@@ -76,6 +83,10 @@ struct ArrivedQuery {
     attempt: u16,
     hops: u16,
     deadline: u64,
+    /// What is kept of it.
+    bytes: u64,
+    /// Whether it comes from another server, which was granted room for it.
+    sent_on: bool,
 }
 
 /// What goes to a peer.
@@ -86,6 +97,20 @@ enum Leaving {
     Failure { code: FailureCode, partition: Option<u32>, words: String },
 }
 
+impl Leaving {
+    /// What of it waits where there is no room for it.
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::State { state, .. } => bytes_of(&[state]),
+            Self::Answer { hits, stats } => bytes_of(&[hits, stats]),
+            Self::Scored(Scores { reads, neighbours, stats, .. }) => {
+                bytes_of(&[reads, neighbours, stats])
+            }
+            Self::Failure { words, .. } => bytes_of(&[words.as_bytes()]),
+        }
+    }
+}
+
 /// The machine of a server.
 pub struct Server<W> {
     settings: ServerSettings,
@@ -94,7 +119,9 @@ pub struct Server<W> {
     tickets: HashMap<Ticket, QueryId>,
     deadlines: BTreeSet<(u64, QueryId)>,
     used: HashMap<PeerId, u32>,
+    waiting: WaitingQueries,
     given_up: GivenUp,
+    held: HeldBytes,
     /// Why servers of the topology are not connected, for whoever asks for what they have.
     absent: HashMap<u32, String>,
     sent: SentStates,
@@ -135,7 +162,9 @@ impl<W: Walker> Server<W> {
             tickets: HashMap::new(),
             deadlines: BTreeSet::new(),
             used: HashMap::new(),
+            waiting: WaitingQueries::default(),
             given_up: GivenUp::default(),
+            held: HeldBytes::default(),
             absent: HashMap::new(),
             sent: SentStates::default(),
             next_ticket: 0,
@@ -176,7 +205,7 @@ impl<W: Walker> Server<W> {
     pub fn walked(&mut self, now: u64, net: &dyn Network, walked: Walked) {
         let Some(query) = self.tickets.remove(&walked.ticket()) else {
             // Work that was given up meanwhile has no query.
-            return self.given_up.ended(walked.ticket());
+            return self.held.remove(self.given_up.ended(walked.ticket()));
         };
         let leaving = match walked {
             Walked::Leaves { partition, state, .. } => Leaving::State { partition, state },
@@ -187,12 +216,18 @@ impl<W: Walker> Server<W> {
         self.leave(now, net, query, leaving);
     }
 
-    /// A peer has room again.
+    /// A peer has room again. What finds none after all keeps its place, and nothing behind it is tried:
+    /// a peer that grants little is asked no more often than it takes something.
     pub fn room(&mut self, now: u64, net: &dyn Network, peer: PeerId) {
-        for query in self.waiting_for(peer) {
+        while let Some(query) = self.waiting.first(peer) {
+            self.waiting.forget(peer, query);
             let waits = self.slots.get_mut(&query).and_then(|slot| slot.waits.take());
             if let Some((_, leaving)) = waits {
                 self.leave(now, net, query, leaving);
+            }
+            let waits = self.slots.get(&query).and_then(|slot| slot.waits.as_ref());
+            if waits.is_some_and(|(to, _)| *to == peer) {
+                return;
             }
         }
     }
@@ -250,15 +285,6 @@ impl<W: Walker> Server<W> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
-    /// The queries of which something waits for room, in an order that no hash decides.
-    fn waiting_for(&self, peer: PeerId) -> Vec<QueryId> {
-        let waits = |slot: &Slot| slot.waits.as_ref().is_some_and(|(to, _)| *to == peer);
-        let mut waiting: Vec<_> =
-            self.slots.iter().filter(|(_, slot)| waits(slot)).map(|(query, _)| *query).collect();
-        waiting.sort_unstable();
-        waiting
-    }
-
     fn begin(&mut self, now: u64, net: &dyn Network, begin: Begin<'_>) {
         let refused = if !begin.partial && !begin.missing.is_empty() {
             let words = "partitions are left out of a query that takes no partial answer";
@@ -269,9 +295,10 @@ impl<W: Walker> Server<W> {
         if let Some(words) = refused {
             return self.refuse(net, (begin.query, begin.attempt), &words);
         }
-        let Begin { query, attempt, hops, left_us, .. } = begin;
+        let Begin { query, attempt, hops, left_us, parameters, vector, .. } = begin;
         let deadline = now.saturating_add(left_us);
-        let arrived = ArrivedQuery { query, attempt, hops, deadline };
+        let bytes = bytes_of(&[parameters, vector, begin.missing.bytes()]);
+        let arrived = ArrivedQuery { query, attempt, hops, deadline, bytes, sent_on: false };
         let Some(ticket) = self.take(now, net, arrived) else { return };
         self.counters.begun += 1;
         let slot = self.slots.get_mut(&begin.query).expect("just taken");
@@ -282,8 +309,8 @@ impl<W: Walker> Server<W> {
             mode: begin.mode,
             left_us: begin.left_us,
             missing: begin.missing.iter().collect(),
-            parameters: begin.parameters.to_vec(),
-            vector: begin.vector.to_vec(),
+            parameters: parameters.to_vec(),
+            vector: vector.to_vec(),
         };
         self.give(now, net, query, work);
     }
@@ -295,7 +322,8 @@ impl<W: Walker> Server<W> {
             return;
         }
         let deadline = now.saturating_add(left_us);
-        let arrived = ArrivedQuery { query, attempt, hops, deadline };
+        let bytes = bytes_of(&[state.state, state.trace.bytes(), state.missing.bytes()]);
+        let arrived = ArrivedQuery { query, attempt, hops, deadline, bytes, sent_on: true };
         let Some(ticket) = self.take(now, net, arrived) else { return };
         let slot = self.slots.get_mut(&query).expect("just taken");
         slot.trace = state.trace.bytes().to_vec();
@@ -326,7 +354,7 @@ impl<W: Walker> Server<W> {
 
     /// Takes a slot for what arrived, unless what is here already is as far or further.
     fn take(&mut self, now: u64, net: &dyn Network, arrived: ArrivedQuery) -> Option<Ticket> {
-        let ArrivedQuery { query, attempt, hops, deadline } = arrived;
+        let ArrivedQuery { query, attempt, hops, deadline, bytes, .. } = arrived;
         if deadline <= now {
             self.tell_late(net, query, attempt);
             return None;
@@ -339,7 +367,7 @@ impl<W: Walker> Server<W> {
             }
             self.give_up(query);
         }
-        if let Some(words) = self.is_full(query.asker) {
+        if let Some(words) = self.is_full(&arrived) {
             let code = FailureCode::NoRoom;
             self.tell(net, Failure { query, attempt, code, partition: None, words });
             return None;
@@ -350,7 +378,8 @@ impl<W: Walker> Server<W> {
         let deadline = deadline.min(now.saturating_add(self.settings.longest_us));
         let (trace, missing) = (Vec::new(), Vec::new());
         let (starts, waits) = (false, None);
-        let slot = Slot { ticket, attempt, hops, deadline, trace, missing, starts, waits };
+        let slot = Slot { ticket, attempt, hops, deadline, bytes, trace, missing, starts, waits };
+        self.held.add(bytes);
         self.slots.insert(query, slot);
         self.tickets.insert(ticket, query);
         self.deadlines.insert((deadline, query));
@@ -359,20 +388,27 @@ impl<W: Walker> Server<W> {
     }
 
     /// Why an asker gets no slot for another query, if it gets none.
-    fn is_full(&mut self, asker: PeerId) -> Option<&'static str> {
-        let slots = self.settings.slots;
+    fn is_full(&mut self, arrived: &ArrivedQuery) -> Option<&'static str> {
+        let (asker, slots) = (arrived.query.asker, self.settings.slots);
         if self.used.get(&asker).is_some_and(|used| *used >= slots) {
             self.counters.beyond_grant += 1;
             return Some("more queries of one asker than it was granted");
         }
-        let full = self.given_up.of(asker) >= slots;
-        full.then_some("the search still has as many queries that were given up")
+        if self.given_up.of(asker) >= slots {
+            return Some("the search still has as many queries that were given up");
+        }
+        let full = !arrived.sent_on && !self.held.has_room(arrived.bytes);
+        full.then_some("the queries at this server hold as much memory as they may")
     }
 
     /// Gives the search work for a query in its slot. Where it has no room, which it is to have, whoever
     /// asked hears of it at once.
     fn give(&mut self, now: u64, net: &dyn Network, query: QueryId, work: Work) {
         if !self.walker.submit(work) {
+            if let Some(slot) = self.slots.get(&query) {
+                // Nothing of it is in the search, so nothing will be given up.
+                self.tickets.remove(&slot.ticket);
+            }
             let (code, words) = (FailureCode::NoRoom, "the search has no room".to_owned());
             self.leave(now, net, query, Leaving::Failure { code, partition: None, words });
         }
@@ -383,11 +419,19 @@ impl<W: Walker> Server<W> {
         let walks = self.slots.get(&query).is_some_and(|of| self.tickets.contains_key(&of.ticket));
         let slot = self.free(query)?;
         if walks {
-            let ticket = slot.ticket;
-            self.given_up.note(ticket, query.asker);
+            let (ticket, bytes) = (slot.ticket, slot.bytes);
+            self.given_up.note(ticket, query.asker, bytes);
+            self.held.add(bytes);
             self.walker.submit(Work::Cancel { ticket });
         }
         Some(slot)
+    }
+
+    /// Other bytes wait for a query from now on.
+    fn recount(&mut self, query: QueryId, bytes: u64) {
+        let Some(slot) = self.slots.get_mut(&query) else { return };
+        self.held.remove(std::mem::replace(&mut slot.bytes, bytes));
+        self.held.add(bytes);
     }
 
     /// Frees a slot, and with it everything that is kept of a query.
@@ -395,11 +439,33 @@ impl<W: Walker> Server<W> {
         let slot = self.slots.remove(&query)?;
         self.tickets.remove(&slot.ticket);
         self.deadlines.remove(&(slot.deadline, query));
+        self.held.remove(slot.bytes);
+        if let Some((peer, _)) = &slot.waits {
+            self.waiting.forget(*peer, query);
+        }
         let used = self.used.get_mut(&query.asker).expect("counted when it was taken");
         *used -= 1;
         if *used == 0 {
             self.used.remove(&query.asker);
         }
         Some(slot)
+    }
+}
+
+/// How many bytes these are together.
+fn bytes_of(parts: &[&[u8]]) -> u64 {
+    parts.iter().map(|part| part.len() as u64).sum()
+}
+
+#[cfg(test)]
+impl<W> Server<W> {
+    /// No more than so many bytes from now on; nothing is held yet.
+    pub(super) fn hold_at_most(&mut self, most: u64) {
+        self.held = HeldBytes::at_most(most);
+    }
+
+    /// Bytes that are held.
+    pub(super) fn held_bytes(&self) -> u64 {
+        self.held.bytes()
     }
 }

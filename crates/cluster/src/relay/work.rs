@@ -45,6 +45,8 @@ pub enum Work {
         bound: f32,
         /// Neighbours wanted at most.
         most: u32,
+        /// Whether every record of a page that is read is used.
+        packed: bool,
         /// How long somebody waits for it, microseconds.
         left_us: u64,
         /// What was asked for.
@@ -105,6 +107,8 @@ pub struct Scores {
     pub reads: Vec<u8>,
     /// As [`Neighbours::pack`](crate::wire::Neighbours::pack) has them.
     pub neighbours: Vec<u8>,
+    /// Whether nothing is to be read that is too far by what codes have proved.
+    pub early_stop: bool,
     /// What it cost.
     pub stats: Vec<u8>,
 }

@@ -8,11 +8,13 @@
 pub(super) struct Sending {
     granted: u64,
     sent: u64,
+    /// The shortest message that was refused since somebody was told of room.
+    wanted: Option<u64>,
 }
 
 impl Sending {
     pub(super) fn new(granted: u64) -> Self {
-        Self { granted, sent: 0 }
+        Self { granted, sent: 0, wanted: None }
     }
 
     /// Takes credit for so many bytes, where there is enough.
@@ -20,8 +22,27 @@ impl Sending {
         let enough = self.granted - self.sent >= bytes;
         if enough {
             self.sent += bytes;
+        } else {
+            self.refuse(bytes);
         }
         enough
+    }
+
+    /// A message of so many bytes is refused, for want of credit or of another room.
+    pub(super) fn refuse(&mut self, bytes: u64) {
+        self.wanted = Some(self.wanted.map_or(bytes, |least| least.min(bytes)));
+    }
+
+    /// The shortest message that was refused since somebody was told of room.
+    pub(super) fn wanted(&self) -> Option<u64> {
+        self.wanted
+    }
+
+    /// Whether there is credit for the shortest of what was refused, once for each time that there is:
+    /// whoever is told of room sends one message at least. A grant of a byte tells nobody.
+    pub(super) fn room(&mut self) -> bool {
+        let left = self.granted - self.sent;
+        self.wanted.take_if(|least| *least <= left).is_some()
     }
 
     /// What was granted in all.
@@ -29,11 +50,9 @@ impl Sending {
         self.granted
     }
 
-    /// The peer grants this much in all. Says whether that is more than before.
-    pub(super) fn grant(&mut self, total: u64) -> bool {
-        let more = total > self.granted;
+    /// The peer grants this much in all.
+    pub(super) fn grant(&mut self, total: u64) {
         self.granted = self.granted.max(total);
-        more
     }
 }
 
@@ -91,9 +110,34 @@ mod tests {
         assert_eq!(from.give_back(40), None, "less than half the window");
         let total = from.give_back(20).expect("more than half");
         assert_eq!(total, 160);
-        assert!(to.grant(total) && !to.grant(total), "twice is once");
-        assert!(!to.grant(90), "a late one takes nothing back");
-        assert!(to.take(100) && from.receive(100));
+        to.grant(total);
+        to.grant(total);
+        assert_eq!(to.granted(), 160, "twice is once");
+        to.grant(90);
+        assert!(to.take(100), "a late one takes nothing back");
+        assert!(from.receive(100));
         assert!(!from.receive(1), "more than was granted");
+    }
+
+    #[test]
+    fn who_was_refused_is_told_when_there_is_credit_for_the_shortest() {
+        let mut to = Sending::new(0);
+        assert!(!to.room(), "nobody was refused");
+        for bytes in [60, 40, 50] {
+            assert!(!to.take(bytes));
+        }
+        for total in 1..40 {
+            to.grant(total);
+            assert!(!to.room(), "{total} of 40");
+        }
+        to.grant(40);
+        assert!(to.room() && !to.room(), "once");
+        assert!(!to.take(60) && to.take(40));
+        to.grant(99);
+        assert!(!to.room(), "59 of 60");
+        to.grant(100);
+        assert!(to.room() && to.take(60));
+        to.grant(200);
+        assert!(!to.room(), "nobody was refused since");
     }
 }

@@ -96,7 +96,6 @@ struct Side {
     met: bool,
     sending: Sending,
     receiving: Receiving,
-    wanted: bool,
 }
 
 enum Plan {
@@ -296,7 +295,8 @@ impl SimNet {
         };
         assert!(fate != Fate::Damaged, "a damaged frame was read: {message:?}");
         if let Message::Credit(total) = message {
-            let room = side.sending.grant(total) && std::mem::take(&mut side.wanted);
+            side.sending.grant(total);
+            let room = side.sending.room();
             drop(inner);
             if room {
                 tell(to, Event::Room { peer: from });
@@ -384,7 +384,6 @@ impl Inner {
             met: false,
             sending: Sending::new(windows[1 - side]),
             receiving: Receiving::new(windows[side]),
-            wanted: false,
         });
         for (side, at, of) in [(0, low, high), (1, high, low)] {
             let after = sides[side].up_at - self.now;
@@ -425,7 +424,6 @@ impl Inner {
         }
         let from = &mut pair.sides[side];
         if message.kind().takes_credit() && !from.sending.take(len as u64) {
-            from.wanted = true;
             return Err(Refused::Full);
         }
         let number = pair.number;

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use pipeann_engine::index::{Index, QueryError};
 use pipeann_engine::pool::{End, Sink};
+use pipeann_engine::search::SearchStats;
 
 use super::{IndexWalker, WalkerOptions, walked};
 use crate::placement::Placement;
@@ -38,8 +39,35 @@ pub struct Answered {
 pub struct Counted {
     servers: Vec<(u32, Server<IndexWalker>)>,
     wires: Wires,
-    walked: Receiver<(u32, Walked)>,
+    walked: Receiver<(u32, Walked, VisitedPages)>,
+    placement: Arc<Placement>,
+    /// Pages read at each server. Those of a search that is on its way are taken off where it goes, so
+    /// one may be below zero meanwhile.
+    pages: Vec<i64>,
     partitions: Vec<u8>,
+}
+
+/// Pages that a piece of work has come to, with those that its search came with, and the partition
+/// where that goes on.
+#[derive(Clone, Copy, Default)]
+struct VisitedPages {
+    all: u64,
+    goes_to: Option<u32>,
+}
+
+impl VisitedPages {
+    fn of(end: &End) -> Self {
+        let all = |stats: &SearchStats| stats.reads + stats.resident_pages;
+        match end {
+            End::Found(_, stats) | End::Expanded(_, stats) => {
+                Self { all: all(stats), goes_to: None }
+            }
+            End::Elsewhere { partition, stats, .. } => {
+                Self { all: all(stats), goes_to: Some(*partition) }
+            }
+            End::Failed(_) => Self::default(),
+        }
+    }
 }
 
 /// Frames on their way, and what was sent for each query.
@@ -82,12 +110,13 @@ fn query_of(message: &Message<'_>) -> Option<QueryId> {
 }
 
 /// Tells a server's ends to the loop that all servers share.
-struct Ends(u32, Sender<(u32, Walked)>);
+struct Ends(u32, Sender<(u32, Walked, VisitedPages)>);
 
 impl Sink for Ends {
     fn ended(&self, ticket: u64, end: End) {
+        let pages = VisitedPages::of(&end);
         // Nobody may be waiting any more.
-        let _ = self.1.send((self.0, walked(Ticket(ticket), end)));
+        let _ = self.1.send((self.0, walked(Ticket(ticket), end), pages));
     }
 }
 
@@ -113,7 +142,8 @@ impl Counted {
             servers.push((number, Server::new(settings, walker)));
         }
         let partitions = Numbers::pack(0..placement.partitions());
-        Ok(Self { servers, wires: Wires::default(), walked, partitions })
+        let (pages, placement) = (vec![0; servers.len()], Arc::clone(placement));
+        Ok(Self { servers, wires: Wires::default(), walked, placement, pages, partitions })
     }
 
     /// Who asks here.
@@ -158,8 +188,10 @@ impl Counted {
             self.turn(asker);
             ended.extend(asker.take_ended());
             if ended.len() < asked.len() && self.wires.frames.borrow().is_empty() {
-                let (number, walked) = self.walked.recv().expect("servers hold the other end");
+                let (number, walked, pages) =
+                    self.walked.recv().expect("servers hold the other end");
                 let server = self.server(number);
+                self.count(server, pages);
                 let (_, machine) = &mut self.servers[server];
                 machine.walked(0, &Wire(PeerId::Server(number), &self.wires), walked);
             }
@@ -173,10 +205,19 @@ impl Counted {
         Ok(answers.collect())
     }
 
-    /// Pieces of work that each server has had: queries begun, states that came, steps scored.
-    pub fn visits(&self) -> Vec<u64> {
-        let counters = self.servers.iter().map(|(_, server)| server.counters());
-        counters.map(|of| of.begun + of.arrived + of.scored).collect()
+    /// Pages that each server has read, or found in memory, for what was asked so far.
+    pub fn pages(&self) -> Vec<u64> {
+        self.pages.iter().map(|pages| u64::try_from(*pages).unwrap_or_default()).collect()
+    }
+
+    /// Counts the pages of a piece of work where it was done.
+    fn count(&mut self, server: usize, VisitedPages { all, goes_to }: VisitedPages) {
+        let all = i64::try_from(all).unwrap_or(i64::MAX);
+        self.pages[server] += all;
+        if let Some(owner) = goes_to.and_then(|partition| self.placement.owner(partition)) {
+            let next = self.server(owner);
+            self.pages[next] -= all;
+        }
     }
 
     fn server(&self, number: u32) -> usize {

@@ -14,6 +14,7 @@ pub use codec::{Asked, ReadPolicy, Spent};
 pub use counted::{Answered, Counted};
 pub use gather::gather;
 pub use pipeann_engine::pool::StateSizes;
+pub use scoring::coding_errors;
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -22,7 +23,8 @@ use pipeann_engine::index::{Index, QueryError};
 use pipeann_engine::pool::{
     End, FILTER_MAX, Pool, PoolError, PoolOptions, ResolveFilter, Sink, Task,
 };
-use pipeann_engine::search::{FrontierError, PageSource as _, SearchError, SearchParams};
+use pipeann_engine::search::{Frontier, FrontierError, PageSource as _, SearchError, SearchParams};
+use pipeann_engine::types::NodeId;
 
 use self::codec::UNREADABLE;
 use crate::relay::{Done, Ticket, Walked, Walker, Work};
@@ -81,8 +83,11 @@ pub fn task(work: Work, index: &Index) -> Option<(Ticket, Task)> {
             Some((ticket, task))
         }
         Work::Wake { ticket, state, .. } => Some((ticket, Task::State(state))),
-        Work::Score { ticket, nodes, bound, most, parameters, vector, .. } => {
-            Some((ticket, scoring::task(vector, &parameters, ty, nodes, (bound, most))))
+        Work::Score { ticket, nodes, bound, most, packed, parameters, vector, .. } => {
+            let nodes = nodes.into_iter().map(NodeId).collect();
+            let most = most as usize;
+            let frontier = Frontier { query: vector, nodes, bound, most, packed };
+            Some((ticket, scoring::task(frontier, &parameters, ty)))
         }
         // It ends by itself in some milliseconds, and its end is dropped.
         Work::Cancel { .. } => None,

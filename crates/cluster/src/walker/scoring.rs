@@ -1,21 +1,15 @@
 //! Steps of searches whose list stays with their asker: what the engine is to expand, and what it gave.
 
 use pipeann_engine::pool::Task;
-use pipeann_engine::search::{Expansion, Frontier, SearchStats};
-use pipeann_engine::types::{NodeId, VectorType};
+use pipeann_engine::search::{CodingError, Expansion, Frontier, SearchParams, SearchStats};
+use pipeann_engine::types::VectorType;
 
 use super::codec::{Asked, Spent, UNREADABLE};
-use crate::relay::Scores;
-use crate::wire::{Neighbours, Read, Reads};
+use crate::relay::{EarlyStop, Scores};
+use crate::wire::{Neighbours, READS_MAX, Read, Reads};
 
 /// What a pool over vectors of a type is to do for a step.
-pub(super) fn task(
-    query: Vec<u8>,
-    parameters: &[u8],
-    ty: VectorType,
-    nodes: Vec<u32>,
-    (bound, most): (f32, u32),
-) -> Task {
+pub(super) fn task(frontier: Frontier, parameters: &[u8], ty: VectorType) -> Task {
     let Some((asked, filter)) = Asked::decode(parameters) else {
         return Task::Refused(UNREADABLE.to_owned());
     };
@@ -28,13 +22,12 @@ pub(super) fn task(
     if let Err(why) = asked.params().validate() {
         return Task::Refused(why.to_string());
     }
-    let nodes = nodes.into_iter().map(NodeId).collect();
-    Task::Expand(Box::new(Frontier { query, nodes, bound, most: most as usize }))
+    Task::Expand(Box::new(frontier))
 }
 
 /// What an expansion gave, as messages have it.
 pub(super) fn scores(expansion: &Expansion, stats: &SearchStats) -> Scores {
-    let reads = expansion.expanded.iter().map(|read| Read {
+    let reads = expansion.expanded.iter().take(READS_MAX).map(|read| Read {
         node: read.node.0,
         distance: read.distance,
         row: read.row.map(|row| row.0),
@@ -43,6 +36,29 @@ pub(super) fn scores(expansion: &Expansion, stats: &SearchStats) -> Scores {
     Scores {
         reads: Reads::pack(reads),
         neighbours: Neighbours::pack(neighbours),
+        early_stop: expansion.early_stop,
         stats: Spent::of(stats).encode(),
+    }
+}
+
+/// What a search whose list stays with its asker learns from reads, as a search of one server does.
+pub fn coding_errors() -> Box<dyn EarlyStop> {
+    Box::new(Learnt(CodingError::default()))
+}
+
+#[derive(Debug)]
+struct Learnt(CodingError);
+
+impl EarlyStop for Learnt {
+    fn keeps(&self, list: usize) -> usize {
+        SearchParams { list, ..SearchParams::default() }.widest()
+    }
+
+    fn note(&mut self, difference: f32) {
+        self.0.add(difference);
+    }
+
+    fn reach(&self, kth: f32, k: usize, list: usize) -> Option<f32> {
+        self.0.reach(kth, k, list)
     }
 }

@@ -290,5 +290,6 @@ fn what_is_left_open_is_the_papers_search_in_rounds_and_ours_otherwise() {
 }
 
 mod orchestrated;
+mod pages;
 mod partial;
 mod ranges;

@@ -93,6 +93,7 @@ impl Message<'_> {
                     + 4
                     + 4
                     + 1
+                    + 1
                     + 4
                     + score.nodes.0.len()
                     + 4
@@ -103,6 +104,7 @@ impl Message<'_> {
             Self::Scored(scored) => {
                 ATTEMPT
                     + 2
+                    + 1
                     + 4
                     + scored.reads.0.len()
                     + 4
@@ -176,6 +178,7 @@ impl Message<'_> {
                 to.u32(score.bound.to_bits());
                 to.u32(score.most);
                 to.u8(u8::from(score.starts));
+                to.u8(u8::from(score.packed));
                 to.bytes(score.nodes.0, 4);
                 to.bytes(score.parameters, 1);
                 to.bytes(score.vector, 1);
@@ -184,6 +187,7 @@ impl Message<'_> {
                 to.query(scored.query);
                 to.u16(scored.attempt);
                 to.u16(scored.hops);
+                to.u8(u8::from(scored.early_stop));
                 to.bytes(scored.reads.0, Reads::BYTES);
                 to.bytes(scored.neighbours.0, Neighbours::BYTES);
                 to.bytes(scored.starts.0, 4);

@@ -25,7 +25,7 @@ pub use ids::{PeerId, QueryId};
 pub use kind::Kind;
 pub use lists::{Hit, Hits, Numbers, TRACE_MAX};
 pub use message::{Answer, Begin, Failure, FailureCode, Goodbye, Leave, Message, Mode, State};
-pub use score::{NEIGHBOURS_MAX, NODES_MAX, Neighbours, Read, Reads, Score, Scored};
+pub use score::{NEIGHBOURS_MAX, NODES_MAX, Neighbours, READS_MAX, Read, Reads, Score, Scored};
 
 #[cfg(test)]
 mod tests;

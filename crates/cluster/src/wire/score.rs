@@ -9,6 +9,9 @@ use super::lists::Numbers;
 
 /// Most nodes that one message asks to expand: as many as a search may have reads in flight.
 pub const NODES_MAX: usize = 512;
+/// Most nodes read that one message tells: those asked for, and what else their pages hold. With as many
+/// neighbours as may be they fit in a frame.
+pub const READS_MAX: usize = 1 << 13;
 /// Most neighbours that one message tells: as many as the longest candidate list.
 pub const NEIGHBOURS_MAX: usize = 1 << 16;
 
@@ -31,6 +34,8 @@ pub struct Score<'a> {
     pub most: u32,
     /// Whether the first nodes of all partitions are told too.
     pub starts: bool,
+    /// Whether every record of a page that is read is told, and explored where it is near.
+    pub packed: bool,
     /// The nodes; none for entries.
     pub nodes: Numbers<'a>,
     /// What the search was asked for.
@@ -48,6 +53,8 @@ pub struct Scored<'a> {
     pub attempt: u16,
     /// As it was asked: which step of the attempt this is.
     pub hops: u16,
+    /// Whether nothing is to be read that is too far by what codes have proved.
+    pub early_stop: bool,
     /// The nodes that were read, nearest first.
     pub reads: Reads<'a>,
     /// Neighbours, or entries, nearest first.
@@ -94,7 +101,7 @@ impl<'a> Reads<'a> {
     /// # Errors
     /// [`DecodeError`] where they do not.
     pub fn of(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        bounded(bytes, Self::BYTES, NODES_MAX, "the nodes read")?;
+        bounded(bytes, Self::BYTES, READS_MAX, "the nodes read")?;
         for chunk in bytes.chunks_exact(Self::BYTES) {
             number(&chunk[4..8])?;
             match chunk[8] {

@@ -18,6 +18,7 @@ pub(crate) fn one_of_each() -> Vec<Vec<u8>> {
         bound: 17.5,
         most: 90,
         starts: true,
+        packed: true,
         nodes: numbers,
         parameters: &[1, 2],
         vector: &[4; 32],
@@ -29,6 +30,7 @@ pub(crate) fn one_of_each() -> Vec<Vec<u8>> {
         query,
         attempt: 1,
         hops: 38,
+        early_stop: true,
         reads: Reads::of(&reads).expect("whole ones"),
         neighbours: Neighbours::of(&neighbours).expect("whole ones"),
         starts: numbers,
@@ -245,8 +247,21 @@ fn scores_come_back_in_order_and_what_cannot_be_compared_is_refused() {
     assert_eq!(Reads::of(&Reads::pack([nan])), Err(DecodeError::Value("a distance")));
     let nan = Neighbours::pack([(f32::NAN, 1)]);
     assert_eq!(Neighbours::of(&nan), Err(DecodeError::Value("a distance")));
-    let many = Reads::pack(std::iter::repeat_n(reads[0], NODES_MAX + 1));
+    let many = Reads::pack(std::iter::repeat_n(reads[0], READS_MAX + 1));
     assert_eq!(Reads::of(&many), Err(DecodeError::TooMany("the nodes read")));
+    // As many of both as there may be are no longer than a message.
+    let neighbours = Neighbours::pack(std::iter::repeat_n(neighbours[0], NEIGHBOURS_MAX));
+    let scored = Scored {
+        query: QueryId { asker: PeerId::Client(77), number: 5 },
+        attempt: 1,
+        hops: 38,
+        early_stop: false,
+        reads: Reads::of(&many[Reads::BYTES..]).unwrap(),
+        neighbours: Neighbours::of(&neighbours).unwrap(),
+        starts: Numbers::default(),
+        stats: &[],
+    };
+    assert!(Message::Scored(scored).append(&mut Vec::new()).is_ok());
     // A row that may not be answered is not told.
     let mut told = Reads::pack([reads[1]]);
     told[16] = 1;

@@ -1,4 +1,4 @@
-//! An index in parts that servers share, and what one server with all of it answers.
+//! Indexes in parts that servers share, and what one server with all of one answers.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -14,7 +14,12 @@ use pipeann_cluster::transport::tcp::Identity;
 use pipeann_cluster::walker::{self, Asked};
 use pipeann_cluster::wire::{Hit, Hits};
 use pipeann_engine::build::{BuildOptions, PartitionBy, Silent, build};
+use pipeann_engine::distance::QueryDistance;
+use pipeann_engine::format::constants::MANIFEST_NAME;
+use pipeann_engine::format::{FileEntry, FileKind, Manifest, RelativePath, encode_map, seal_body};
 use pipeann_engine::index::{Index, OpenOptions};
+use pipeann_engine::io::Backend;
+use pipeann_engine::io::memory::Memory;
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::pool::{End, Pool, PoolOptions, Sink};
 use pipeann_engine::search::{DistanceRange, SearchParams};
@@ -37,7 +42,7 @@ const ONE: Asked = Asked {
     within: DistanceRange::ALL,
 };
 /// How queries are searched.
-pub(crate) const SEARCHES: [Asked; 3] = [
+pub(crate) const SEARCHES: [Asked; 4] = [
     ONE,
     Asked { baton: true, ..ONE },
     Asked {
@@ -46,27 +51,37 @@ pub(crate) const SEARCHES: [Asked; 3] = [
         within: DistanceRange { from: Bound::Unbounded, to: Bound::Excluded(9000.0) },
         ..ONE
     },
+    Asked { width: 2, ahead: 8, list: 12, ..ONE },
 ];
 
 /// The one of them that those who keep their lists can have: a node at a time is the search of one server.
 pub(crate) const BEST_FIRST: usize = 1;
 
+/// The one that looks ahead, and so reads otherwise where less is at hand.
+pub(crate) const AHEAD: usize = 3;
+
 /// Indexes that are opened once for all clusters.
 pub(crate) struct Indexes {
     _dir: tempfile::TempDir,
-    path: PathBuf,
-    /// The same rows, built anew.
-    stale: PathBuf,
-    whole: Index,
+    backend: Arc<dyn Backend>,
+    /// What servers have, and what those have that are behind: other rows.
+    both: [Whole; 2],
     queries: Vec<u8>,
     expected: RefCell<Answers>,
-    /// The partition of each row.
-    partition_of: Vec<u32>,
     desks: RefCell<Desks>,
 }
 
-/// By query, search, and partitions that are missing.
-type Answers = HashMap<(usize, usize, Vec<u32>), Vec<u8>>;
+/// An index whole, and what is known of its rows.
+struct Whole {
+    path: PathBuf,
+    index: Index,
+    rows: Vec<u8>,
+    /// The partition of each row.
+    partition_of: Vec<u32>,
+}
+
+/// By whether the index is stale, query, search, and partitions that are missing.
+type Answers = HashMap<(bool, usize, usize, Vec<u32>), Vec<u8>>;
 
 /// By whether the index is stale, and the partitions that are read.
 type Desks = HashMap<(bool, Vec<u32>), Rc<Desk>>;
@@ -86,8 +101,9 @@ impl Sink for Ends {
 }
 
 impl Desk {
-    fn open(path: &Path, own: Vec<u32>) -> Self {
-        let index = Index::open(path, &options(Some(own.into_iter().collect()))).unwrap();
+    fn open(path: &Path, backend: &Arc<dyn Backend>, own: &[u32]) -> Self {
+        let index = Index::open(path, &options(backend, Some(own))).unwrap();
+        index.wait_resident().unwrap();
         let (give, ends) = channel();
         let sizes = PoolOptions { threads: 1, in_flight: 1, waiting: 1, ..Default::default() };
         let pool = Pool::start(Arc::new(index), &sizes, Arc::new(Ends(Mutex::new(give)))).unwrap();
@@ -119,18 +135,19 @@ fn vectors(rows: usize, seed: u64) -> Vec<u8> {
     out
 }
 
-fn options(own: Option<BTreeSet<u32>>) -> OpenOptions {
+/// Pages come from memory, in the order in which they were asked for, so that a seed shows the same again.
+fn options(backend: &Arc<dyn Backend>, own: Option<&[u32]>) -> OpenOptions {
     OpenOptions {
+        backend: Some(Arc::clone(backend)),
         direct: false,
         accountant: Accountant::new(None),
-        own: own.map(|own| own.into_iter().collect()),
+        own: own.map(Into::into),
         ..OpenOptions::default()
     }
 }
 
-fn build_in(path: &Path) {
-    let bytes = vectors(ROWS, 1);
-    let set = VectorSet::new(&bytes, DIM, VectorType::U8).unwrap();
+fn build_in(path: &Path, rows: &[u8]) {
+    let set = VectorSet::new(rows, DIM, VectorType::U8).unwrap();
     let mut options = BuildOptions {
         partitions: PARTITIONS as usize,
         // Many hops.
@@ -139,35 +156,81 @@ fn build_in(path: &Path) {
     };
     options.graph.degree = 16;
     options.graph.list = 30;
-    // The same graph each time, so that a seed shows the same again.
+    // The same graph each time, as above.
     options.graph.threads = 1;
     build(set, path, &options, &Silent, &AtomicBool::new(false)).unwrap();
+}
+
+/// Rows that are deleted and still part of the graph.
+fn is_deleted(row: u64) -> bool {
+    row % 9 == 4
+}
+
+/// Deletes rows. Live changes need an index of one part, so what they would leave is written here.
+fn delete_in(path: &Path, backend: &Arc<dyn Backend>) {
+    let file = path.join(MANIFEST_NAME);
+    let mut manifest = Manifest::decode(&std::fs::read(&file).unwrap()).unwrap();
+    let (identity, generation) = (manifest.identity(), manifest.generation);
+    for (number, partition) in (0..).zip(&mut manifest.partitions) {
+        let index = Index::open(path, &options(backend, Some(&[number]))).unwrap();
+        let rows = index.rows_here().unwrap();
+        let deleted = rows.into_iter().filter(|(row, _)| is_deleted(row.0));
+        let mut nodes: Vec<u32> = deleted.map(|(_, node)| node.0).collect();
+        nodes.sort_unstable();
+        manifest.rows -= nodes.len() as u64;
+        let body = encode_map(&nodes);
+        let sealed = seal_body(FileKind::Tombstones, &identity, generation, &body);
+        let name = RelativePath::new("tombstones-1").unwrap();
+        std::fs::write(path.join(partition.dir.join(&name)), &sealed).unwrap();
+        partition.tombstones = Some(FileEntry { path: name, bytes: sealed.len() as u64 });
+    }
+    std::fs::write(file, manifest.encode().unwrap()).unwrap();
+}
+
+impl Whole {
+    fn make(path: PathBuf, backend: &Arc<dyn Backend>, seed: u64) -> Self {
+        let rows = vectors(ROWS, seed);
+        build_in(&path, &rows);
+        delete_in(&path, backend);
+        let index = Index::open(&path, &options(backend, None)).unwrap();
+        index.wait_resident().unwrap();
+        let mut partition_of = vec![0; ROWS];
+        for partition in 0..PARTITIONS {
+            let part = Index::open(&path, &options(backend, Some(&[partition]))).unwrap();
+            for (row, _) in part.rows_here().unwrap() {
+                partition_of[row.0 as usize] = partition;
+            }
+        }
+        Self { path, index, rows, partition_of }
+    }
+
+    fn row(&self, row: u64) -> &[u8] {
+        &self.rows[row as usize * DIM..][..DIM]
+    }
+
+    /// Whether a row may be found where partitions are missing.
+    fn has(&self, row: u64, missing: &[u32]) -> bool {
+        !is_deleted(row) && !missing.contains(&self.partition_of[row as usize])
+    }
 }
 
 impl Indexes {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let (path, stale) = (dir.path().join("index"), dir.path().join("stale"));
-        build_in(&path);
-        build_in(&stale);
-        let whole = Index::open(&path, &options(None)).unwrap();
+        let backend: Arc<dyn Backend> = Arc::new(Memory::new());
+        let both = [("index", 1), ("stale", 3)]
+            .map(|(name, seed)| Whole::make(dir.path().join(name), &backend, seed));
         let queries = vectors(QUERIES, 2);
-        let mut partition_of = vec![0; ROWS];
-        for partition in 0..PARTITIONS {
-            let index = Index::open(&path, &options(Some([partition].into()))).unwrap();
-            for (row, _) in index.rows_here().unwrap() {
-                partition_of[row.0 as usize] = partition;
-            }
-        }
         let (expected, desks) = (RefCell::default(), RefCell::default());
-        Self { _dir: dir, path, stale, whole, queries, expected, partition_of, desks }
+        Self { _dir: dir, backend, both, queries, expected, desks }
+    }
+
+    fn whole(&self, stale: bool) -> &Whole {
+        &self.both[usize::from(stale)]
     }
 
     pub(crate) fn identity(&self, stale: bool) -> Identity {
-        let origin = match stale {
-            true => Index::open(&self.stale, &options(None)).unwrap().origin(),
-            false => self.whole.origin(),
-        };
+        let origin = self.whole(stale).index.origin();
         Identity { index: origin.uuid, generation: origin.generation, codebook: origin.codebook }
     }
 
@@ -176,27 +239,71 @@ impl Indexes {
     }
 
     /// The hits of a query without some partitions, as an answer packs them.
-    pub(crate) fn expected(&self, query: usize, search: usize, missing: &[u32]) -> Vec<u8> {
+    fn expected(&self, stale: bool, (query, search): (usize, usize), missing: &[u32]) -> Vec<u8> {
         let mut known = self.expected.borrow_mut();
-        let hits = known.entry((query, search, missing.to_vec())).or_insert_with(|| {
-            let without = self.whole.pages_of(missing).expect("partitions of the index");
+        let hits = known.entry((stale, query, search, missing.to_vec())).or_insert_with(|| {
+            let index = &self.whole(stale).index;
+            let without = index.pages_of(missing).expect("partitions of the index");
             let params = SearchParams { without, ..SEARCHES[search].params() };
-            let found = self.whole.search(self.query(query), &params, None).unwrap();
+            let found = index.search(self.query(query), &params, None).unwrap();
             Hits::pack(found.hits.iter().map(|hit| Hit { distance: hit.distance, row: hit.row.0 }))
         });
         hits.clone()
     }
 
-    /// Whether all rows found are of other partitions than these.
-    pub(crate) fn spares(&self, hits: &[u8], missing: &[u32]) -> bool {
-        let mut rows = Hits::of(hits).expect("whole rows").iter();
-        rows.all(|hit| !missing.contains(&self.partition_of[hit.row as usize]))
+    fn distance(&self, query: usize) -> QueryDistance<'_> {
+        QueryDistance::new(Metric::L2, VectorType::U8, self.query(query))
+    }
+
+    /// Whether an answer holds rows that are there and nothing else, and is what one server gives. Of a
+    /// search that looks ahead it has to be rows as they are, nearest first.
+    pub(crate) fn is_right(
+        &self,
+        stale: bool,
+        asked: (usize, usize),
+        missing: &[u32],
+        hits: &[u8],
+    ) -> bool {
+        let (whole, distance) = (self.whole(stale), self.distance(asked.0));
+        let found: Vec<Hit> = Hits::of(hits).expect("whole rows").iter().collect();
+        let is_there = |hit: &Hit| {
+            whole.has(hit.row, missing) && distance.distance(whole.row(hit.row)) == hit.distance
+        };
+        if !found.iter().all(is_there) {
+            return false;
+        }
+        if asked.1 != AHEAD {
+            return hits == self.expected(stale, asked, missing);
+        }
+        let rows: BTreeSet<u64> = found.iter().map(|hit| hit.row).collect();
+        let is_sorted = found.is_sorted_by(|a, b| a.distance <= b.distance);
+        is_sorted && rows.len() == found.len() && rows.len() <= SEARCHES[AHEAD].k as usize
+    }
+
+    /// How many rows of an answer, and how many of one server's, are among the nearest that are there.
+    pub(crate) fn nearest(
+        &self,
+        stale: bool,
+        asked: (usize, usize),
+        missing: &[u32],
+        hits: &[u8],
+    ) -> (u64, u64) {
+        let (whole, distance) = (self.whole(stale), self.distance(asked.0));
+        let there = (0..ROWS as u64).filter(|row| whole.has(*row, missing));
+        let mut distances: Vec<f32> = there.map(|row| distance.distance(whole.row(row))).collect();
+        distances.sort_unstable_by(f32::total_cmp);
+        let last = distances[SEARCHES[asked.1].k as usize - 1];
+        let near = |hits: &[u8]| {
+            let hits = Hits::of(hits).expect("whole rows");
+            hits.iter().filter(|hit| hit.distance <= last).count() as u64
+        };
+        (near(hits), near(&self.expected(stale, asked, missing)))
     }
 
     pub(crate) fn desk(&self, own: &[u32], stale: bool) -> Rc<Desk> {
         let mut desks = self.desks.borrow_mut();
-        let path = if stale { &self.stale } else { &self.path };
+        let path = &self.whole(stale).path;
         let desk = desks.entry((stale, own.to_vec()));
-        Rc::clone(desk.or_insert_with(|| Rc::new(Desk::open(path, own.to_vec()))))
+        Rc::clone(desk.or_insert_with(|| Rc::new(Desk::open(path, &self.backend, own))))
     }
 }

@@ -20,6 +20,9 @@ pub(crate) struct Findings {
     pub(crate) lost: u64,
     /// Queries that did not end by their deadline, or ended twice.
     pub(crate) hangs: u64,
+    /// Rows among the nearest ones in answers of the search that looks ahead, and in those of one server.
+    pub(crate) near: u64,
+    pub(crate) near_by_one: u64,
     /// Slots and credit that stayed taken, slots beyond what was reserved, states in two places.
     pub(crate) stuck: u64,
 }
@@ -39,6 +42,8 @@ impl Findings {
         self.wrong += other.wrong;
         self.lost += other.lost;
         self.hangs += other.hangs;
+        self.near += other.near;
+        self.near_by_one += other.near_by_one;
         self.stuck += other.stuck;
     }
 }

@@ -1,11 +1,14 @@
 //! Many clusters in a simulated network, each from a seed: every query gets the answer of one server
 //! with everything, or an error that what befell it explains, before its deadline; and nothing
 //! stays behind. Where it takes a partial answer, it may get that of one server without the missing
-//! partitions. One of those who ask keeps its list of candidates itself. Then faults are planted, each of which has to be found.
+//! partitions. One of those who ask keeps its list of candidates itself. Where some servers have
+//! another index, all answers are of one, as long as a server of it is there. A search that looks ahead
+//! finds as many of the nearest rows as on one server. Then faults are planted, each of which has to be found.
 //!
 //! `cargo test --test sim` takes a few seeds; `cargo test --test sim -- --seeds 1000` takes more,
 //! and `-- --seed 17` one alone, telling what it sees.
 
+mod caller;
 mod fault;
 mod index;
 mod judge;
@@ -46,6 +49,9 @@ fn main() -> ExitCode {
     println!("{seeds} seeds: {all}");
     let again = world::run(&indexes, 2, None);
     assert_eq!(again, world::run(&indexes, 2, None), "a seed shows the same again");
+    let (near, by_one) = (all.near, all.near_by_one);
+    println!("a search that looks ahead: {near} of the nearest rows, {by_one} on one server");
+    assert!(near * 50 >= by_one * 49, "less is found than on one server");
     let mut found = 0;
     for fault in Fault::ALL {
         let seen = (0..FAULT_SEEDS).find_map(|seed| {

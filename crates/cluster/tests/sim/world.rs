@@ -1,22 +1,22 @@
 //! One cluster from its first query to the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use pipeann_cluster::placement::{Placement, Server as Place};
 use pipeann_cluster::relay::{
-    Asker, AskerSettings, Asks, Ended, NoAnswer, Orchestrated, Orchestrator, Query, Server,
-    ServerSettings, Walked, Walker, Work,
+    Asker, AskerSettings, Ended, Found, NoAnswer, Orchestrator, Query, Server, ServerSettings,
+    Walked, Walker, Work,
 };
-use pipeann_cluster::transport::sim::{Chance, SimNet, SimSender, Weather};
+use pipeann_cluster::transport::sim::{Chance, SimNet, Weather};
 use pipeann_cluster::transport::tcp::{Identity, Limits, Settings};
 use pipeann_cluster::transport::{Event, Handler};
-use pipeann_cluster::walker::Asked as AskedFor;
 use pipeann_cluster::wire::{FailureCode, Mode, PeerId};
 
+use crate::caller::{Asked, Asking, Caller};
 use crate::fault::{Fault, Faulty, Sent};
-use crate::index::{BEST_FIRST, Desk, Indexes, PARTITIONS, QUERIES, SEARCHES};
+use crate::index::{AHEAD, BEST_FIRST, Desk, Indexes, PARTITIONS, QUERIES, SEARCHES};
 use crate::judge::Findings;
 
 const SECOND: u64 = 1_000_000;
@@ -56,57 +56,6 @@ struct Member {
     life: u32,
 }
 
-/// Whose list of candidates travels, or whose stays.
-enum Asking {
-    Sending(Asker),
-    Keeping(Orchestrator),
-}
-
-impl Asking {
-    fn machine(&mut self) -> &mut dyn Handler {
-        match self {
-            Self::Sending(asker) => asker,
-            Self::Keeping(orchestrator) => orchestrator,
-        }
-    }
-
-    fn ask(&mut self, now: u64, net: &SimSender, query: Query, search: &AskedFor) -> u64 {
-        let number = match self {
-            Self::Sending(asker) => asker.ask(now, net, query),
-            Self::Keeping(orchestrator) => {
-                let Query { parameters, vector, left_us, hops, .. } = query;
-                let AskedFor { k, list, width, .. } = *search;
-                let query = Orchestrated { k, list, width, parameters, vector, left_us, hops };
-                orchestrator.ask(now, net, query)
-            }
-        };
-        number.expect("there is room")
-    }
-
-    fn take_ended(&mut self) -> Vec<(u64, Ended)> {
-        match self {
-            Self::Sending(asker) => asker.take_ended(),
-            Self::Keeping(orchestrator) => orchestrator.take_ended(),
-        }
-    }
-}
-
-struct Caller {
-    asking: Asking,
-    net: SimSender,
-    /// What was asked, by number: query, search, when, and whether it has ended.
-    asked: Vec<Asked>,
-}
-
-struct Asked {
-    query: usize,
-    search: usize,
-    at: u64,
-    /// Whether it takes a partial answer.
-    partial: bool,
-    ended: bool,
-}
-
 enum Alarm {
     Ask {
         caller: usize,
@@ -129,7 +78,8 @@ struct World<'a> {
     chance: Chance,
     net: SimNet,
     placement: Placement,
-    identity: Identity,
+    /// Servers that have the stale index.
+    stale: BTreeSet<u32>,
     slots: u32,
     window: u64,
     calm: bool,
@@ -172,12 +122,17 @@ impl<'a> World<'a> {
         });
         let placement = Placement::new("sim".to_owned(), PARTITIONS, of.collect()).unwrap();
         let net = SimNet::new(chance.below(u64::MAX), weather);
+        let is_stale = |number: &u32| match fault {
+            Some(fault) => fault == Fault::StaleGeneration && *number == 1,
+            // Servers are brought to another index one by one, in calm weather and where they are killed.
+            None => (seed % 8 == 4 || seed % 16 == 3) && number % 2 == 1,
+        };
         let mut world = Self {
             indexes,
             fault,
             net,
             placement,
-            identity: indexes.identity(false),
+            stale: (0..servers).filter(is_stale).collect(),
             slots: 2 + chance.below(7) as u32,
             window: 6_000 + chance.below(10_000),
             calm: weather == Weather::CALM,
@@ -212,7 +167,7 @@ impl<'a> World<'a> {
                 true => Asking::Keeping(Orchestrator::new(settings, placement)),
                 false => Asking::Sending(Asker::new(settings, placement)),
             };
-            world.callers.push(Caller { asking, net, asked: Vec::new() });
+            world.callers.push(Caller::new(asking, net));
             world.net.join(world.settings(me, Identity::default()));
         }
         world
@@ -233,10 +188,9 @@ impl<'a> World<'a> {
 
     /// A server begins, or begins again and knows nothing.
     fn start(&mut self, number: u32, askers: u64) {
-        let stale = self.fault == Some(Fault::StaleGeneration) && number == 1;
+        let stale = self.stale.contains(&number);
         let me = PeerId::Server(number);
-        let identity = if stale { self.indexes.identity(true) } else { self.identity };
-        let settings = self.settings(me, identity);
+        let settings = self.settings(me, self.indexes.identity(stale));
         let own = &self.placement.server(number).unwrap().partitions;
         let desk = self.indexes.desk(own, stale);
         let work = Wanted { work: Arc::default(), starts: desk.starts() };
@@ -335,8 +289,9 @@ impl<'a> World<'a> {
                     }
                 }
                 PeerId::Client(number) => {
-                    let Caller { asking, net, .. } = &mut self.callers[number as usize];
-                    asking.machine().event(now, net, event);
+                    let caller = &mut self.callers[number as usize];
+                    caller.note(&event, &self.stale);
+                    caller.asking.machine().event(now, &caller.net, event);
                 }
             }
         });
@@ -350,7 +305,7 @@ impl<'a> World<'a> {
         match alarm {
             Alarm::Ask { caller } => {
                 let query = self.chance.below(QUERIES as u64) as usize;
-                let Caller { asking, net, asked } = &mut self.callers[caller];
+                let Caller { asking, net, asked, .. } = &mut self.callers[caller];
                 let keeps = matches!(asking, Asking::Keeping(_));
                 let any = self.chance.below(SEARCHES.len() as u64) as usize;
                 let search = if keeps { BEST_FIRST } else { any };
@@ -424,24 +379,44 @@ impl<'a> World<'a> {
         };
     }
 
+    /// Partitions whose servers have another index than the one that a caller searches.
+    fn elsewhere(&self, stale: bool) -> Vec<u32> {
+        let servers = self.placement.servers().iter();
+        let others = servers.filter(|server| self.stale.contains(&server.number) != stale);
+        let mut elsewhere: Vec<u32> =
+            others.flat_map(|server| server.partitions.iter().copied()).collect();
+        elsewhere.sort_unstable();
+        elsewhere
+    }
+
     fn ended(&mut self, now: u64, caller: usize, number: usize, ended: Ended) {
-        let asked = &mut self.callers[caller].asked[number];
+        let stale = self.callers[caller].stale;
+        let elsewhere = self.elsewhere(stale);
+        let Asked { query, search, at, partial, ended: twice } =
+            &mut self.callers[caller].asked[number];
         let findings = &mut self.findings;
-        if std::mem::replace(&mut asked.ended, true) || now > asked.at + DEADLINE_US {
+        if std::mem::replace(twice, true) || now > *at + DEADLINE_US {
             findings.hangs += 1;
         }
-        let nothing_befell = self.calm || asked.at >= LATE_US;
+        let nothing_befell = self.calm || *at >= LATE_US;
+        // A query that takes all is begun again in vain while some of it is nowhere.
+        let in_vain = !*partial && !elsewhere.is_empty();
         match ended {
-            Ok(found) => {
+            Ok(Found { hits, attempts, missing, .. }) => {
                 findings.answered += 1;
-                findings.attempts += u64::from(found.attempts);
-                let missing = &found.missing;
+                findings.attempts += u64::from(attempts);
                 findings.partial += u64::from(!missing.is_empty());
-                let same = found.hits == self.indexes.expected(asked.query, asked.search, missing);
-                let unasked = !missing.is_empty() && !asked.partial;
-                let fair = same && !unasked && self.indexes.spares(&found.hits, missing);
+                let asked = (*query, *search);
+                let unasked = !missing.is_empty() && !*partial;
+                let fair = !unasked && self.indexes.is_right(stale, asked, &missing, &hits);
                 findings.wrong += u64::from(!fair);
-                let whole = found.attempts <= 1 && missing.is_empty();
+                if *search == AHEAD {
+                    let (near, by_one) = self.indexes.nearest(stale, asked, &missing, &hits);
+                    findings.near += near;
+                    findings.near_by_one += by_one;
+                }
+                let lacks = if *partial { &elsewhere[..] } else { &[] };
+                let whole = missing == lacks && (attempts <= 1 || in_vain);
                 findings.lost += u64::from(nothing_befell && !whole);
             }
             Err(why) => {
@@ -455,7 +430,7 @@ impl<'a> World<'a> {
                     ),
                     NoAnswer::Crowded => false,
                 };
-                findings.lost += u64::from(nothing_befell || !explained);
+                findings.lost += u64::from(nothing_befell && !in_vain || !explained);
             }
         }
     }

@@ -40,7 +40,10 @@ struct LocalShared {
     /// The server of each partition.
     owner: Vec<usize>,
     pools: Vec<OnceLock<Pool>>,
-    travel: Vec<[AtomicU64; 3]>,
+    /// Pages that each server has read.
+    pages: Vec<AtomicU64>,
+    /// Of each query: moves, those to its entry, bytes of states, and pages so far.
+    travel: Vec<[AtomicU64; 4]>,
     found: Sender<LocalOutcome>,
 }
 
@@ -56,16 +59,31 @@ pub struct LocalCluster {
     found: Receiver<LocalOutcome>,
 }
 
-struct LocalMember(Arc<LocalShared>);
+/// One of them, by its number.
+struct LocalMember(Arc<LocalShared>, usize);
+
+impl LocalShared {
+    /// A search has come to so many pages in all: those since it was seen last are of this server.
+    fn count_pages(&self, server: usize, ticket: u64, stats: &SearchStats) {
+        let pages = stats.reads + stats.resident_pages;
+        let before = self.travel[ticket as usize][3].swap(pages, Ordering::Relaxed);
+        self.pages[server].fetch_add(pages.saturating_sub(before), Ordering::Relaxed);
+    }
+}
 
 impl Sink for LocalMember {
     fn ended(&self, ticket: u64, end: End) {
-        let Self(shared) = self;
+        let Self(shared, server) = self;
         let ended = match end {
-            End::Found(hits, stats) => Ok((hits, stats)),
+            End::Found(hits, stats) => {
+                shared.count_pages(*server, ticket, &stats);
+                Ok((hits, stats))
+            }
             End::Expanded(..) => unreachable!("nothing is expanded for others here"),
             End::Failed(why) => Err(why),
             End::Elsewhere { partition, state, stats } => {
+                // Before it goes on, as the next one counts from there.
+                shared.count_pages(*server, ticket, &stats);
                 let add = |count: usize, n: usize| {
                     shared.travel[ticket as usize][count].fetch_add(n as u64, Ordering::Relaxed);
                 };
@@ -105,6 +123,7 @@ impl LocalCluster {
         let shared = Arc::new(LocalShared {
             owner: owner.clone(),
             pools: (0..servers).map(|_| OnceLock::new()).collect(),
+            pages: (0..servers).map(|_| AtomicU64::new(0)).collect(),
             travel: (0..queries).map(|_| Default::default()).collect(),
             found: sender,
         });
@@ -114,7 +133,7 @@ impl LocalCluster {
             let own = (0..partitions as u32).filter(|p| owner[*p as usize] == server).collect();
             let index = Index::open(dir, &OpenOptions { own: Some(own), ..options.clone() })?;
             index.wait_resident()?;
-            let sink = Arc::new(LocalMember(Arc::clone(&shared)));
+            let sink = Arc::new(LocalMember(Arc::clone(&shared), server));
             let index = Arc::new(index);
             let filters = filters.map(|filters| filters(&index)).transpose()?;
             let pool = Pool::start_filtering(index, &sizes, sink, filters)?;
@@ -154,7 +173,7 @@ impl LocalCluster {
             let (ticket, found) = self.found.recv().expect("each query ends once");
             match found {
                 Ok((hits, stats)) => {
-                    let [moves, to_entry, bytes] = &shared.travel[ticket as usize];
+                    let [moves, to_entry, bytes, _] = &shared.travel[ticket as usize];
                     let [moves, to_entry, bytes] =
                         [moves, to_entry, bytes].map(|count| count.load(Ordering::Relaxed));
                     let travel = Travel { moves, to_entry, bytes };
@@ -175,10 +194,9 @@ impl LocalCluster {
         pools.map(|pool| pool.counts().state_bytes).fold(StateSizes::default(), StateSizes::and)
     }
 
-    /// Searches that each server has had, begun or taken over, since it stands.
-    pub fn visits(&self) -> Vec<u64> {
-        let counts = self.shared.pools.iter().filter_map(OnceLock::get).map(Pool::counts);
-        counts.map(|counts| counts.begun + counts.came).collect()
+    /// Pages that each server has read for searches, or found in memory, since it stands.
+    pub fn pages(&self) -> Vec<u64> {
+        self.shared.pages.iter().map(|pages| pages.load(Ordering::Relaxed)).collect()
     }
 }
 

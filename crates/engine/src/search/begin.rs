@@ -9,6 +9,12 @@ use super::view::{CodesUnavailable, GraphView};
 use crate::filter::AllowSet;
 use crate::types::{Metric, fit_squared_norm};
 
+/// Whether codes say of this query how far candidates are that were not read.
+pub(super) fn stops_early(view: &GraphView<'_>, query: &[u8]) -> bool {
+    let norm = fit_squared_norm(query, view.layout.vector_type()).unwrap_or(f64::INFINITY);
+    view.metric != Metric::InnerProduct && !view.codebook.is_beyond(norm)
+}
+
 impl SearchState {
     /// Starts a query: `query` holds one vector's bytes of the index's type and dimension.
     /// With an allow-set, only its nodes are answered.
@@ -48,9 +54,7 @@ impl SearchState {
         self.portable.query.extend_from_slice(query);
         self.portable.params.clone_from(params);
         self.portable.params.policy.share(view.searches, view.share, view.layout.page_bytes());
-        let norm = fit_squared_norm(query, view.layout.vector_type()).unwrap_or(f64::INFINITY);
-        self.portable.params.policy.early_stop &=
-            view.metric != Metric::InnerProduct && !view.codebook.is_beyond(norm);
+        self.portable.params.policy.early_stop &= stops_early(view, query);
         self.derived.allow = allow;
         self.portable.filter.clear();
         self.portable.among =

@@ -27,14 +27,15 @@ const FARTHEST_DEVIATIONS: f32 = 6.0;
 
 /// Exact minus coded distances seen by one query.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct CodingError {
+pub struct CodingError {
     pub(super) count: u32,
     pub(super) sum: f32,
     pub(super) squares: f32,
 }
 
 impl CodingError {
-    pub(super) fn add(&mut self, difference: f32) {
+    /// A node was read that is so much farther than its code said.
+    pub fn add(&mut self, difference: f32) {
         self.count += 1;
         self.sum += difference;
         self.squares += difference * difference;
@@ -43,7 +44,7 @@ impl CodingError {
     /// The coded distance beyond which a candidate is not worth a read, where the `k`-th nearest
     /// known stands at `kth` and the user asked for a list of `list`. `None` while too few
     /// differences are known.
-    pub(super) fn reach(&self, kth: f32, k: usize, list: usize) -> Option<f32> {
+    pub fn reach(&self, kth: f32, k: usize, list: usize) -> Option<f32> {
         let (mean, variance) = self.mean_and_variance()?;
         let allowed = DEVIATIONS_PER_EFOLD * (list as f32 / k as f32).ln();
         let least = LEAST_DEVIATION * kth.abs();

@@ -4,15 +4,19 @@
 //! Whoever orchestrates a search (DistributedANN; BatANN, section 3.2) sends a server the nodes that it
 //! would read next and the distance beyond which it wants to hear of nothing. The machine is that of
 //! every search: a page is received, a record explored and codes are scored as anywhere; only the list
-//! holds the given nodes alone, and what it would take in is collected for whoever asked. Without nodes
+//! holds what is read alone, and what it would take in is collected for whoever asked. Without nodes
 //! it answers with the entries of the head index.
+//!
+//! In the paper one record of each page is used. A packed frontier uses them all, as a search of one
+//! server does: each is told with its exact distance, and those nearer than the bound are explored.
 //!
 //! Deliberately absent: which of the neighbours were met before. Whoever keeps the list knows.
 
 use super::allowed::AllowedNodes;
+use super::begin::stops_early;
 use super::candidates::{Candidate, CandidateProgress};
 use super::deferred::NO_STASH;
-use super::frontier::{Expanded, Expansion, Frontier};
+use super::frontier::{Expansion, Frontier};
 use super::params::SearchParams;
 use super::policy::Policy;
 use super::portable_state::InFlight;
@@ -32,19 +36,18 @@ impl SearchState {
         let nodes = frontier.nodes.len();
         self.portable.query.clear();
         self.portable.query.extend_from_slice(&frontier.query);
-        let policy = Policy::beam(SearchParams::WIDTH_MAX);
+        let policy = Policy { packed: frontier.packed, ..Policy::beam(SearchParams::WIDTH_MAX) };
         self.portable.params =
             SearchParams { k: nodes.max(1), list: nodes.max(1), policy, ..Default::default() };
         self.derived.allow = None;
         self.portable.filter.clear();
         self.portable.among = AllowedNodes::all();
         // Never full, so that the bound stays the asker's and no node is pushed out.
-        self.reset_lean(view, nodes + 1);
+        let of_each = if frontier.packed { view.layout.records_per_page() } else { 1 };
+        self.reset_lean(view, nodes * of_each + 1);
         self.portable.list.set_bound(frontier.bound);
-        self.portable.hits.set_capacity(nodes);
-        self.derived.expanding.on = true;
-        self.derived.expanding.most = frontier.most;
-        self.derived.expanding.met.clear();
+        let early_stop = frontier.packed && stops_early(view, &self.portable.query);
+        self.derived.expanding.begin(frontier.most, early_stop);
         self.derived.table.fill(view.codebook, &self.portable.query, view.layout.vector_type());
         if nodes == 0 {
             return self.seed_from_head(view);
@@ -63,6 +66,9 @@ impl SearchState {
             let page = view.layout.page_of(node);
             if !self.portable.in_flight.iter().any(|read| read.page == page) {
                 self.portable.in_flight.push(InFlight { page, node });
+                // What is about to be read needs no score by its code.
+                let others = if frontier.packed { of_each } else { 0 };
+                (0..others).for_each(|slot| self.mark_visited(view.layout.node(page, slot).0));
             }
         }
         self.derived.reissue = self.portable.in_flight.len();
@@ -83,19 +89,6 @@ impl SearchState {
 
     /// What an expansion that is done gave; none where this is a search.
     pub fn expansion(&self) -> Option<Expansion> {
-        if !self.derived.expanding.on {
-            return None;
-        }
-        let hits = self.portable.hits.as_slice();
-        let row = |node| hits.iter().find(|hit| hit.node == node).map(|hit| hit.row);
-        let expanded = self.portable.list.entries().iter().map(|entry| Expanded {
-            node: entry.node,
-            distance: entry.distance,
-            row: row(entry.node),
-        });
-        let mut neighbours = self.derived.expanding.met.clone();
-        neighbours.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        neighbours.truncate(self.derived.expanding.most);
-        Some(Expansion { expanded: expanded.collect(), neighbours })
+        self.derived.expanding.on.then(|| self.derived.expanding.end())
     }
 }

@@ -52,7 +52,7 @@ impl SearchState {
 
     pub(super) fn add_unread(&mut self, distance: f32, node: NodeId) {
         if self.derived.expanding.on {
-            return self.derived.expanding.met.push((distance, node));
+            return self.derived.expanding.meet(distance, node);
         }
         let allowed = self.derived.allow.as_ref().is_none_or(|allow| allow.may_allow(node));
         if self.is_turned_away(distance, allowed) {

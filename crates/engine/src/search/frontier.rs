@@ -1,5 +1,6 @@
 //! What a server is sent of a search whose list is kept elsewhere, and what it answers.
 
+use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use super::params::SearchParams;
@@ -17,6 +18,9 @@ pub struct Frontier {
     pub bound: f32,
     /// Neighbours told at most, the nearest.
     pub most: usize,
+    /// Whether every record of a page that is read is told, and explored where it is nearer than the
+    /// bound; otherwise the nodes alone.
+    pub packed: bool,
 }
 
 /// A node that was read.
@@ -37,6 +41,9 @@ pub struct Expansion {
     pub expanded: Vec<Expanded>,
     /// Their neighbours with coded distances, each once.
     pub neighbours: Vec<(f32, NodeId)>,
+    /// Whether the search may stop early, as [`Policy::early_stop`](super::Policy::early_stop) has it:
+    /// where it uses every record, and codes say how far candidates are.
+    pub early_stop: bool,
 }
 
 /// Why nodes cannot be expanded here.
@@ -71,8 +78,44 @@ pub enum FrontierError {
 pub(super) struct Expanding {
     pub(super) on: bool,
     pub(super) most: usize,
-    /// Neighbours in the order in which they were met.
+    pub(super) early_stop: bool,
+    pub(super) read: Vec<Expanded>,
+    /// Neighbours that were met, as far as they may be told.
     pub(super) met: Vec<(f32, NodeId)>,
+}
+
+/// Neighbours that are kept however few are told, so that those too far are seldom sorted out.
+const MET_AT_LEAST: usize = 1024;
+
+impl Expanding {
+    /// Begins another one.
+    pub(super) fn begin(&mut self, most: usize, early_stop: bool) {
+        (self.on, self.most, self.early_stop) = (true, most, early_stop);
+        self.read.clear();
+        self.met.clear();
+    }
+
+    /// A neighbour was scored. Twice as many are kept as may be told.
+    pub(super) fn meet(&mut self, distance: f32, node: NodeId) {
+        self.met.push((distance, node));
+        if self.met.len() >= 2 * self.most.max(MET_AT_LEAST) {
+            self.met.select_nth_unstable_by(self.most, nearer);
+            self.met.truncate(self.most);
+        }
+    }
+
+    /// What it gave.
+    pub(super) fn end(&self) -> Expansion {
+        let (mut expanded, mut neighbours) = (self.read.clone(), self.met.clone());
+        expanded.sort_unstable_by(|a, b| nearer(&(a.distance, a.node), &(b.distance, b.node)));
+        neighbours.sort_unstable_by(nearer);
+        neighbours.truncate(self.most);
+        Expansion { expanded, neighbours, early_stop: self.early_stop }
+    }
+}
+
+fn nearer(a: &(f32, NodeId), b: &(f32, NodeId)) -> Ordering {
+    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
 }
 
 impl Frontier {

@@ -65,6 +65,7 @@ mod without;
 pub use allowed::scan_pays;
 pub use by_load::{ByLoad, WidthTable};
 pub use candidates::{Candidate, CandidateList, CandidateProgress};
+pub use coding_error::CodingError;
 pub use costs::ReadCosts;
 pub use distance_range::DistanceRange;
 pub use driver::Driver;

@@ -74,7 +74,7 @@ impl SearchParams {
     }
 
     /// Most candidates that a search chooses its reads from.
-    pub(super) fn widest(&self) -> usize {
+    pub fn widest(&self) -> usize {
         self.list + (2 * self.list).min(WIDER_AT_MOST)
     }
 

@@ -3,6 +3,7 @@
 use super::allowed::AllowPlan;
 use super::candidates::{Candidate, CandidateProgress};
 use super::deferred::NO_STASH;
+use super::frontier::Expanded;
 use super::hits::Hit;
 use super::page_records::PageRecords;
 use super::state::SearchState;
@@ -55,7 +56,10 @@ impl SearchState {
             let allowed = self.derived.allow.as_ref().is_none_or(|allow| allow.allows(node, row));
             self.note_seen(allowed);
             let allowed = allowed && !view.is_deleted(node);
-            if allowed {
+            if self.derived.expanding.on {
+                let row = allowed.then(row);
+                self.derived.expanding.read.push(Expanded { node, distance: exact, row });
+            } else if allowed {
                 self.add_hit(Hit { distance: exact, row: row(), node, returned: false });
             }
             if let Some(i) = known

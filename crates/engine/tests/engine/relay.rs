@@ -261,7 +261,11 @@ fn servers_of_one_process_count_what_a_cluster_would_do() {
             assert_eq!(answer.hits, expected.hits);
             assert_eq!(answer.travel.moves, answer.stats.moves);
         }
-        assert_eq!(cluster.visits().iter().sum::<u64>(), 40 + moves);
+        // Each page is counted where it was read.
+        let pages = cluster.pages();
+        let read = answers.iter().map(|a| a.stats.reads + a.stats.resident_pages).sum::<u64>();
+        assert_eq!((pages.len(), pages.iter().sum::<u64>()), (servers, read));
+        assert!(pages.iter().all(|pages| *pages > 0), "{pages:?}");
         if servers == 1 {
             assert_eq!((moves, travelled(|t| t.bytes)), (0, 0));
         } else {

@@ -28,7 +28,7 @@ struct RunSums {
     to_entry: u64,
     bytes: u64,
     codes: u64,
-    /// The most that one server had to do over the mean of all.
+    /// The most pages that one server read over the mean of all.
     skew: f64,
     /// Queries that one server answered otherwise, or at another cost.
     differ: Option<usize>,
@@ -124,20 +124,20 @@ impl RunSums {
         rows: impl ExactSizeIterator<Item = QueryAndFilter<'q>>,
         (servers, params): (usize, &SearchParams),
     ) -> Result<(Self, Vec<Travelled>), PoolError> {
-        let (visits, states) = (cluster.visits(), cluster.state_bytes());
+        let (pages, states) = (cluster.pages(), cluster.state_bytes());
         let answers = cluster.search(rows, params)?;
-        let visits = cluster.visits().into_iter().zip(visits).map(|(after, at)| after - at);
-        let mut sums = Self::of((servers, params.list), &answers, visits.collect());
+        let pages = cluster.pages().into_iter().zip(pages).map(|(after, at)| after - at);
+        let mut sums = Self::of((servers, params.list), &answers, pages.collect());
         let after = cluster.state_bytes();
         let states = after.buckets().iter().zip(states.buckets());
         sums.state_bytes = states.map(|(after, at)| after - at).collect();
         Ok((sums, answers))
     }
 
-    fn of((servers, list): (usize, usize), answers: &[Travelled], visits: Vec<u64>) -> Self {
+    fn of((servers, list): (usize, usize), answers: &[Travelled], pages: Vec<u64>) -> Self {
         let sum = |of: fn(&Travelled) -> u64| answers.iter().map(of).sum::<u64>();
-        let most = visits.iter().copied().max().unwrap_or_default() as f64;
-        let mean = visits.iter().sum::<u64>() as f64 / visits.len().max(1) as f64;
+        let most = pages.iter().copied().max().unwrap_or_default() as f64;
+        let mean = pages.iter().sum::<u64>() as f64 / pages.len().max(1) as f64;
         Self {
             servers,
             list,

@@ -17,7 +17,8 @@ use crate::policy::PolicyArgs;
 /// are not told. Where one server comes first, the others tell how many queries differ from it: by
 /// their hits, or by the pages read and nodes explored. Queries come to the servers in turn; a first hop
 /// to where the entry is, before anything was read, is told apart: who asks with the head index at hand
-/// does without it. --begin says whether a search begins there or wherever it came.
+/// does without it. --begin says whether a search begins there or wherever it came. skew is the most
+/// pages that one server read over the mean of all.
 ///
 /// With --mode every message is counted as its frame would be sent, those from and to the client among
 /// them, in rounds that the client waits for; --width and --ahead say how a mode searches.

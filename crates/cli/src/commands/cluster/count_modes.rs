@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use pipeann_cluster::placement::{Placement, Server};
-use pipeann_cluster::relay::{Asker, AskerSettings, Found, NoAnswer, Orchestrator, Query};
+use pipeann_cluster::relay::{Asker, AskerSettings, Found, NoAnswer, Query};
 use pipeann_cluster::walker::{
     Answered, Asked, Centroids, Counted as Servers, ReadPolicy, Spent, WalkerOptions, gather,
 };
@@ -20,7 +20,8 @@ use pipeann_engine::types::VectorSet;
 use serde_json::json;
 
 use super::count_args::{CountArgs, ModeArgs};
-use super::modes::{Steps, Together, centroids, fits};
+use super::modes::{Steps, Together, centroids, fits, orchestrator};
+use super::serve::check_separate;
 use super::split::CENTROIDS;
 use crate::measure::rounded;
 use crate::table::{Table, print_json, print_line};
@@ -44,6 +45,7 @@ struct ModeMeans {
     rounds: f64,
     messages: f64,
     bytes: f64,
+    /// The most pages that one server read over the mean of all.
     skew: f64,
 }
 
@@ -82,11 +84,11 @@ pub(super) fn run(args: &CountArgs) -> Result<()> {
         let mut counted = open(args, &options, &placement, mode)?;
         let nearest = nearest(args)?;
         for &list in &args.list {
-            let before = counted.visits();
+            let before = counted.pages();
             let answers = ask(args, &mut counted, &placement, queries, nearest.as_ref(), list)?;
-            let visits = counted.visits().into_iter().zip(before).map(|(after, at)| after - at);
+            let pages = counted.pages().into_iter().zip(before).map(|(after, at)| after - at);
             let line =
-                ModeMeans::of((servers, list), &answers, visits.collect(), args.k, truth.as_ref());
+                ModeMeans::of((servers, list), &answers, pages.collect(), args.k, truth.as_ref());
             if args.json {
                 print_json(&line.json(args, mode))?;
             } else {
@@ -132,7 +134,11 @@ fn open(
         let (own, home) = if mode == Together::Replicas { (None, own) } else { (own, None) };
         let index = opened(&args.index.index, &OpenOptions { own, home, ..options.clone() })?;
         let separate = args.modes.separate.as_ref();
-        let separate = separate.map(|dir| opened(&dir.join(format!("server-{number}")), options));
+        let separate = separate.map(|dir| {
+            let separate = opened(&dir.join(format!("server-{number}")), options)?;
+            check_separate(&separate, &index, placement.server(number)?)?;
+            anyhow::Ok(separate)
+        });
         let pool = PoolOptions { threads: 1, in_flight: 8, waiting: 1024, ..Default::default() };
         let separate = separate.transpose()?;
         let beside = WalkerOptions {
@@ -212,8 +218,9 @@ fn ask(
     let settings = AskerSettings { me, attempt_us, attempts, waiting };
     let answers = if mode == Together::DistributedAnn {
         let steps = Steps { k, list, width };
-        let mut asker = Orchestrator::new(settings, Arc::clone(placement));
-        servers.ask(&mut asker, all.map(|query| steps.of(query)))?
+        let mut asker = orchestrator(settings, Arc::clone(placement));
+        let packed = args.modes.choosing.packed;
+        servers.ask(&mut asker, all.map(|query| steps.of(query, packed)))?
     } else {
         servers.ask(&mut Asker::new(settings, Arc::clone(placement)), all)?
     };
@@ -238,7 +245,7 @@ impl ModeMeans {
     fn of(
         (servers, list): (usize, usize),
         answers: &[CountedAnswer],
-        visits: Vec<u64>,
+        pages: Vec<u64>,
         k: usize,
         truth: Option<&Truth>,
     ) -> Self {
@@ -254,8 +261,8 @@ impl ModeMeans {
             hits.iter().map(|hit| (hit.row, hit.distance)).collect()
         });
         let recall = truth.map(|truth| truth.recall(k, &hits.collect::<Vec<_>>()));
-        let most = visits.iter().copied().max().unwrap_or_default() as f64;
-        let each = visits.iter().sum::<u64>() as f64 / visits.len().max(1) as f64;
+        let most = pages.iter().copied().max().unwrap_or_default() as f64;
+        let each = pages.iter().sum::<u64>() as f64 / pages.len().max(1) as f64;
         Self {
             servers,
             list,
@@ -274,6 +281,7 @@ impl ModeMeans {
         json!({
             "mode": format!("{:?}", mode.mode(choosing.by)).to_lowercase(),
             "width": args.policy.width, "nearest": choosing.nearest, "each": choosing.each,
+            "packed": choosing.packed,
             "servers": self.servers, "list": self.list,
             "recall": self.recall.map(|recall| rounded(recall, 5)),
             "reads": rounded(self.reads, 4), "code_distances": rounded(self.codes, 2),

@@ -13,7 +13,7 @@ use pipeann_cluster::relay::{
     AskerSettings, Client, Ended, Found, Orchestrated, Orchestrator, Query,
 };
 use pipeann_cluster::transport::tcp::Settings;
-use pipeann_cluster::walker::{Centroids, Spent, gather};
+use pipeann_cluster::walker::{Centroids, Spent, coding_errors, gather};
 use pipeann_cluster::wire::Mode;
 use pipeann_engine::types::VectorType;
 
@@ -71,6 +71,10 @@ pub(super) struct Choosing {
     /// With --mode relay and baton: where a query begins
     #[arg(long, value_enum, default_value_t = BeginAt::Entry)]
     pub(super) begin: BeginAt,
+    /// With --mode distributed-ann: use every record of a page that was read, and stop early, as --mode
+    /// relay does [default: one record of each page, and all of the list, as in the paper]
+    #[arg(long)]
+    pub(super) packed: bool,
 }
 
 impl Choosing {
@@ -84,6 +88,8 @@ impl Choosing {
         ensure!(!by_region || mode == Together::Replicas, "--by goes with --mode replicas");
         let passed_on = [Together::Relay, Together::Baton].contains(&mode);
         ensure!(!self.round_robin() || passed_on, "--begin goes with --mode relay and baton");
+        let kept = mode == Together::DistributedAnn;
+        ensure!(!self.packed || kept, "--packed goes with --mode distributed-ann");
         Ok(())
     }
 
@@ -137,8 +143,8 @@ impl Together {
 pub(super) enum ModeClient {
     /// Whoever gets a query goes on with it.
     Passing(Client, Option<Centroids>),
-    /// Its list stays here.
-    Keeping(Client<Orchestrator>),
+    /// Its list stays here, and every record of a page that was read is used, or one.
+    Keeping(Client<Orchestrator>, bool),
 }
 
 impl ModeClient {
@@ -152,7 +158,8 @@ impl ModeClient {
         Ok(match mode {
             Together::DistributedAnn => {
                 let placement = Arc::new(network.placement.clone());
-                Self::Keeping(Client::over(network, Orchestrator::new(settings, placement))?)
+                let machine = orchestrator(settings, placement);
+                Self::Keeping(Client::over(network, machine)?, choosing.packed)
             }
             _ => Self::Passing(Client::open(network, settings)?, choosing.centroids()?),
         })
@@ -162,7 +169,7 @@ impl ModeClient {
     pub(super) fn wait_up(&self, servers: usize, at_most: Duration) -> bool {
         match self {
             Self::Passing(client, _) => client.wait_up(servers, at_most),
-            Self::Keeping(client) => client.wait_up(servers, at_most),
+            Self::Keeping(client, _) => client.wait_up(servers, at_most),
         }
     }
 
@@ -170,7 +177,7 @@ impl ModeClient {
     pub(super) fn placement(&self) -> &Placement {
         match self {
             Self::Passing(client, _) => client.placement(),
-            Self::Keeping(client) => client.placement(),
+            Self::Keeping(client, _) => client.placement(),
         }
     }
 
@@ -178,7 +185,7 @@ impl ModeClient {
     pub(super) fn missing(&self) -> Vec<u32> {
         match self {
             Self::Passing(client, _) => client.missing(),
-            Self::Keeping(client) => client.missing(),
+            Self::Keeping(client, _) => client.missing(),
         }
     }
 
@@ -191,7 +198,7 @@ impl ModeClient {
         nearest: Option<usize>,
     ) -> Ended {
         let (client, centroids) = match self {
-            Self::Keeping(client) => return client.search(steps.of(query)),
+            Self::Keeping(client, packed) => return client.search(steps.of(query, *packed)),
             Self::Passing(client, centroids) => (client, centroids),
         };
         if query.mode != Mode::Scatter {
@@ -213,6 +220,11 @@ pub(super) fn fits(centroids: &Centroids, vector: &[u8], ty: VectorType) -> bool
     vector.len() == ty.vector_bytes(centroids.dim())
 }
 
+/// One that keeps the lists of queries, and learns from reads as servers do.
+pub(super) fn orchestrator(settings: AskerSettings, placement: Arc<Placement>) -> Orchestrator {
+    Orchestrator::new(settings, placement).stopping(coding_errors)
+}
+
 /// What whoever keeps the list needs to know beside what servers do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps {
@@ -223,9 +235,9 @@ pub(super) struct Steps {
 
 impl Steps {
     /// A query whose list is kept by its asker.
-    pub(super) fn of(self, query: Query) -> Orchestrated {
+    pub(super) fn of(self, query: Query, packed: bool) -> Orchestrated {
         let Self { k, list, width } = self;
         let Query { parameters, vector, left_us, hops, .. } = query;
-        Orchestrated { k, list, width, parameters, vector, left_us, hops }
+        Orchestrated { k, list, width, packed, parameters, vector, left_us, hops }
     }
 }

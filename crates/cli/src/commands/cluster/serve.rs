@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use pipeann_cluster::placement::Server;
 use pipeann_cluster::relay::{ServerHost, ServerSettings};
 use pipeann_cluster::transport::tcp::{self, Identity, Limits, Settings};
 use pipeann_cluster::walker::{IndexWalker, WalkerOptions};
@@ -15,6 +16,7 @@ use pipeann_cluster::wire::PeerId;
 use pipeann_engine::index::{Index, OpenOptions};
 use pipeann_engine::memory::MemoryLimit;
 use pipeann_engine::pool::{Discipline, PoolOptions};
+use pipeann_engine::types::{NodeId, RowId};
 use pipeann_server::interrupt;
 use pipeann_server::joining::Joining;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -74,7 +76,8 @@ pub(crate) struct ClusterServeArgs {
     #[arg(long, value_name = "DISCIPLINE", default_value = "always")]
     discipline: Discipline,
     /// Queries of each client that may be under way at once
-    #[arg(long, value_name = "QUERIES", default_value_t = 256)]
+    #[arg(long, value_name = "QUERIES", default_value_t = 256,
+          value_parser = clap::value_parser!(u32).range(1..))]
     slots: u32,
     /// Print a line of figures every so many seconds, and one at the end: queries and states, slots in
     /// use, what waits, and how long states are
@@ -108,7 +111,7 @@ pub(crate) fn run(args: &ClusterServeArgs) -> Result<()> {
         placement.partitions()
     );
     index.wait_resident()?;
-    let separate = args.separate.as_ref().map(|dir| open_separate(args, dir, &index));
+    let separate = args.separate.as_ref().map(|dir| open_separate(args, dir, (&index, &server)));
     let separate = separate.transpose()?;
     let origin = index.origin();
     let others = placement.servers().len() - 1;
@@ -190,19 +193,48 @@ fn until_ended(
 }
 
 /// The index of this server's rows alone, beside the one that all servers have together.
-fn open_separate(args: &ClusterServeArgs, dir: &Path, index: &Index) -> Result<Arc<Index>> {
+fn open_separate(
+    args: &ClusterServeArgs,
+    dir: &Path,
+    (index, server): (&Index, &Server),
+) -> Result<Arc<Index>> {
     let codes_per_read = args.codes_per_read;
     let options = OpenOptions { codes_per_read, ..args.index.reading.options(args.memory_limit)? };
     let separate =
         Index::open(dir, &options).with_context(|| format!("opening {}", dir.display()))?;
-    let shape = |index: &Index| (index.dim(), index.layout().vector_type(), index.metric());
-    ensure!(
-        shape(&separate) == shape(index),
-        "{} holds other vectors than the index",
-        dir.display()
-    );
+    check_separate(&separate, index, server)?;
     separate.wait_resident()?;
     Ok(Arc::new(separate))
+}
+
+/// Refuses an index that has not the rows of a server's partitions alone: answers would have some rows
+/// twice and lack others.
+pub(super) fn check_separate(separate: &Index, index: &Index, server: &Server) -> Result<()> {
+    let path = separate.path().display();
+    let shape = |index: &Index| (index.dim(), index.layout().vector_type(), index.metric());
+    ensure!(shape(separate) == shape(index), "{path} holds other vectors than the index");
+    let of_server = |node| {
+        let partition = index.partition_of(index.layout().page_of(node));
+        server.partitions.iter().any(|own| *own as usize == partition)
+    };
+    let own = index.rows_here()?.into_iter().filter(|(_, node)| of_server(*node));
+    let (own, alone) = (sorted(own), sorted(separate.rows_here()?));
+    ensure!(
+        own == alone,
+        "the {} rows of {path} are not the {} that server {} has of the index; `cluster split` \
+         makes an index of those",
+        alone.len(),
+        own.len(),
+        server.number
+    );
+    Ok(())
+}
+
+/// The rows' own numbers, ascending.
+fn sorted(rows: impl IntoIterator<Item = (RowId, NodeId)>) -> Vec<RowId> {
+    let mut rows: Vec<_> = rows.into_iter().map(|(row, _)| row).collect();
+    rows.sort_unstable();
+    rows
 }
 
 /// Prints a line once all others are connected: before that a query that goes to one of them is begun

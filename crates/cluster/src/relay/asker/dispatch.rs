@@ -11,12 +11,16 @@ impl Asker {
     pub(super) fn dispatch(&mut self, now: u64, net: &dyn Network) {
         self.cancel_strays(now, net);
         let mut refused = 0;
-        while refused < self.servers.len()
+        while refused < self.servers.there().count()
             && let Some(&number) = self.waiting.front()
             && self.has_slot(number)
         {
             let Some(server) = self.server_for(number) else {
                 let words = match self.queries[&number].query.at {
+                    Some(server) if self.servers.is_other(server) => {
+                        let what = "another index, or another generation of it, than the others";
+                        format!("server {server} serves {what}")
+                    }
                     Some(server) => format!("server {server} is gone"),
                     None => "no server is there".to_owned(),
                 };
@@ -38,23 +42,24 @@ impl Asker {
     /// Whether every server has a slot for a query. One of which a state may still be somewhere has its
     /// own already, and where nothing else is under way, something is, however few slots there are.
     fn has_slot(&self, number: u64) -> bool {
-        let Some(room) = self.servers.values().min() else { return false };
+        let Some(room) = self.servers.there().map(|(_, slots)| slots).min() else { return false };
         let elsewhere = self.under_way + self.lingering.len();
         let astray = self.astray - usize::from(self.queries[&number].lingers);
-        elsewhere + astray < *room as usize || elsewhere == 0 && *room > 0
+        elsewhere + astray < room as usize || elsewhere == 0 && room > 0
     }
 
     /// Where a query begins: at the server that it names, or the next in turn that is not missing.
     fn server_for(&mut self, number: u64) -> Option<u32> {
         let asked = &self.queries[&number];
         if let Some(server) = asked.query.at {
-            return self.servers.contains_key(&server).then_some(server);
+            return self.servers.is_up(server).then_some(server);
         }
         let (gone, partial) = (&asked.gone, asked.takes_partial());
         let left =
-            |server: &&u32| !(gone.contains(*server) || partial && self.heard.is_doubted(**server));
-        let next = self.servers.range(self.next_server..).map(|(server, _)| server).find(left);
-        let server = *next.or_else(|| self.servers.keys().find(left))?;
+            |server: &u32| !(gone.contains(server) || partial && self.heard.is_doubted(*server));
+        let there = || self.servers.there().map(|(server, _)| server).filter(left);
+        let next = there().find(|server| *server >= self.next_server);
+        let server = next.or_else(|| there().next())?;
         self.next_server = server + 1;
         Some(server)
     }
@@ -70,7 +75,7 @@ impl Asker {
         let asked = self.queries.get_mut(&number).expect("what waits is open");
         let partial = asked.takes_partial();
         if partial {
-            let is_there = |of| self.servers.contains_key(&of) && !self.heard.is_doubted(of);
+            let is_there = |of| self.servers.is_up(of) && !self.heard.is_doubted(of);
             let is_gone = |of: u32| asked.gone.contains(&of) || !is_there(of);
             let leaves_out = |of: u32| is_gone(of) || asked.alone && of != server;
             asked.left_out = partitions_of(&self.placement, leaves_out);
@@ -123,9 +128,9 @@ impl Asker {
                 continue;
             }
             let query = QueryId { asker: self.settings.me, number };
-            for server in self.servers.keys() {
+            for server in self.servers.connected() {
                 // Whoever has no room for it ends it at the deadline.
-                let _ = net.send(PeerId::Server(*server), &Message::Cancel(query));
+                let _ = net.send(PeerId::Server(server), &Message::Cancel(query));
             }
             let until = deadline.min(now.saturating_add(self.while_us()));
             self.lingering.insert((until, number));

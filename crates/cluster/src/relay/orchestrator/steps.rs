@@ -6,7 +6,8 @@ use super::{Asked, Nearest, Orchestrator, Request};
 use crate::relay::query::Found;
 use crate::transport::{Network, Refused};
 use crate::wire::{
-    FailureCode, Hits, Message, NEIGHBOURS_MAX, NODES_MAX, Numbers, PeerId, QueryId, Score, Scored,
+    FailureCode, Hits, Message, NEIGHBOURS_MAX, NODES_MAX, Numbers, PeerId, QueryId, Read, Score,
+    Scored,
 };
 
 impl Orchestrator {
@@ -29,6 +30,7 @@ impl Orchestrator {
             let asked = self.queries.get_mut(&number).expect("what waits is open");
             asked.list = Nearest::new(asked.query.list as usize, asked.query.k as usize);
             asked.hops = asked.query.hops;
+            asked.came.clear();
             asked.met.clear();
             asked.begun += 1;
             asked.until = Some(now.saturating_add(self.settings.attempt_us));
@@ -72,7 +74,7 @@ impl Orchestrator {
         }
         if asked.hops == 0 {
             let words = "the query took as many steps as it may";
-            return self.failed(net, number, (FailureCode::Hops, None, words));
+            return self.failed(now, net, number, (FailureCode::Hops, None, words));
         }
         asked.hops -= 1;
         let mut requests = BTreeMap::new();
@@ -81,7 +83,12 @@ impl Orchestrator {
             let partition = partition as u32;
             let Some(owner) = self.placement.owner(partition) else {
                 let words = "the index has other partitions than the topology";
-                return self.failed(net, number, (FailureCode::Refused, Some(partition), words));
+                return self.failed(
+                    now,
+                    net,
+                    number,
+                    (FailureCode::Refused, Some(partition), words),
+                );
             };
             let (nodes, sent) = (Vec::new(), false);
             let request = requests.entry(owner).or_insert(Request { partition, nodes, sent });
@@ -121,6 +128,7 @@ impl Orchestrator {
                 bound: asked.list.bound(),
                 most: wanted,
                 starts: request.nodes.is_empty() && (self.starts.is_empty() || self.doubts_starts),
+                packed: asked.query.packed,
                 nodes: Numbers::of(&nodes).expect("packed just now"),
                 parameters: &asked.query.parameters,
                 vector: &asked.query.vector,
@@ -142,11 +150,11 @@ impl Orchestrator {
             None => {}
             Some((_, Refused::TooLong)) => {
                 let words = "the query is longer than a message";
-                self.failed(net, number, (FailureCode::Refused, None, words));
+                self.failed(now, net, number, (FailureCode::Refused, None, words));
             }
             Some((server, _)) => {
                 let request = asked.requests.remove(&server).expect("refused just now");
-                self.gone(net, number, server, &request);
+                self.gone(now, net, number, (server, &request));
             }
         }
     }
@@ -162,30 +170,44 @@ impl Orchestrator {
         }
         let request = asked.requests.remove(&server).expect("just seen");
         add(&mut asked.spent, scored.stats);
-        // All that were read stand in the list before their neighbours come.
-        let of_it = scored.reads.iter().filter(|read| request.nodes.contains(&read.node));
-        of_it.for_each(|read| asked.list.read(read));
+        let packed = asked.query.packed;
+        let of_it = |read: &Read| packed || request.nodes.contains(&read.node);
+        asked.came.extend(scored.reads.iter().filter(of_it));
         asked.met.extend(scored.neighbours.iter());
         let entries = request.nodes.is_empty();
         if !asked.requests.is_empty() {
             return;
         }
-        for (distance, node) in std::mem::take(&mut asked.met) {
-            asked.list.meet(distance, node);
+        if let (true, true, Some(learns)) = (entries, packed && scored.early_stop, self.learns) {
+            asked.list.stop_by(learns());
         }
+        asked.take_in();
         if entries && !scored.starts.is_empty() {
             let starts: Vec<u32> = scored.starts.iter().collect();
             if !starts.is_sorted() || starts.len() != self.placement.partitions() as usize {
                 let words = "the index has other partitions than the topology";
-                return self.failed(net, number, (FailureCode::Refused, None, words));
+                return self.failed(now, net, number, (FailureCode::Refused, None, words));
             }
             (self.starts, self.doubts_starts) = (starts, false);
         }
         if self.starts.is_empty() {
             let words = "the server did not tell where partitions begin";
-            return self.failed(net, number, (FailureCode::Internal, None, words));
+            return self.failed(now, net, number, (FailureCode::Internal, None, words));
         }
         self.step(now, net, number);
+    }
+}
+
+impl Asked {
+    /// Takes in what a step gave: all that were read stand in the list before their neighbours come, in an
+    /// order that does not depend on who answers first.
+    fn take_in(&mut self) {
+        self.came
+            .sort_unstable_by(|a, b| a.distance.total_cmp(&b.distance).then(a.node.cmp(&b.node)));
+        self.came.drain(..).for_each(|read| self.list.read(read));
+        self.list.look_again();
+        self.met.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        self.met.drain(..).for_each(|(distance, node)| self.list.meet(distance, node));
     }
 }
 

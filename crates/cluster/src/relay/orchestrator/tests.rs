@@ -64,10 +64,25 @@ impl Bench {
         self.event(Event::Down { peer, why: &crate::transport::Why::Closed });
     }
 
+    fn due(&mut self) -> Option<u64> {
+        self.orchestrator.due(self.now, &self.wires)
+    }
+
+    fn failure(&mut self, (server, number): (u32, u64), attempt: u16, code: FailureCode) {
+        let query = QueryId { asker: ME, number };
+        let failure = Failure { query, attempt, code, partition: None, words: "it failed" };
+        let (message, hold) = (Message::Failure(failure), Hold::default());
+        self.event(Event::Message { peer: PeerId::Server(server), message, hold });
+    }
+
     fn ask(&mut self) -> Result<u64, NoAnswer> {
-        let (k, list, width, left_us, hops) = (2, 4, 3, 5000, 9);
+        self.ask_packed(false)
+    }
+
+    fn ask_packed(&mut self, packed: bool) -> Result<u64, NoAnswer> {
+        let (k, list, width, left_us, hops) = (2, 4, 3, 500_000, 9);
         let (parameters, vector) = (vec![1], vec![2]);
-        let query = Orchestrated { k, list, width, parameters, vector, left_us, hops };
+        let query = Orchestrated { k, list, width, packed, parameters, vector, left_us, hops };
         self.orchestrator.ask(self.now, &self.wires, query)
     }
 
@@ -108,6 +123,7 @@ impl Bench {
             query: QueryId { asker: ME, number },
             attempt,
             hops,
+            early_stop: false,
             reads: Reads::of(&reads).unwrap(),
             neighbours: Neighbours::of(&neighbours).unwrap(),
             starts: Numbers::of(&starts).unwrap(),
@@ -169,20 +185,103 @@ fn an_attempt_that_is_not_heard_of_begins_anew_elsewhere_until_its_deadline() {
 }
 
 #[test]
-fn a_server_that_goes_is_named_once_no_attempt_is_left() {
+fn a_connection_that_is_dialled_anew_costs_a_query_nothing_but_time() {
     let mut bench = Bench::new(8);
     let query = bench.ask().unwrap();
-    bench.scored((0, query), (0, 9), &[], &[(1.0, 5), (2.0, 150)], &[0, 100]);
+    let entries = [(1.0, 5), (2.0, 150)];
+    bench.scored((0, query), (0, 9), &[], &entries, &[0, 100]);
     bench.sent();
     bench.down(1);
     bench.wires.refuse.borrow_mut().insert(PeerId::Server(1), Refused::Down);
     // What the other one still scores is given up before it is asked anew.
     assert_eq!(bench.sent(), (vec![(0, 1, 9, f32::INFINITY, vec![])], vec![0]));
-    bench.scored((0, query), (1, 9), &[], &[(1.0, 5), (2.0, 150)], &[]);
+    bench.scored((0, query), (1, 9), &[], &entries, &[]);
+    assert_eq!(bench.sent(), (vec![(0, 1, 8, f32::INFINITY, vec![5])], vec![0]));
+    // What the connection took is not counted, and what fails again is begun anew in a while.
+    bench.now = 1999;
+    assert_eq!(bench.due(), Some(2000));
+    bench.wires.refuse.borrow_mut().clear();
+    bench.up(1, 8, 4);
+    assert_eq!(bench.sent(), (vec![], vec![]));
+    bench.now = 2000;
+    bench.due();
+    assert_eq!(bench.sent(), (vec![(1, 2, 9, f32::INFINITY, vec![])], vec![]));
+    bench.scored((1, query), (2, 9), &[], &entries, &[]);
+    bench.scored((0, query), (2, 8), &[(5, 1.0)], &[], &[]);
+    bench.scored((1, query), (2, 8), &[(150, 1.0)], &[], &[]);
+    assert_eq!(bench.one_end().unwrap().attempts, 3);
+}
+
+#[test]
+fn a_server_that_goes_is_named_once_no_attempt_is_left() {
+    let mut bench = Bench::new(8);
+    let query = bench.ask().unwrap();
+    bench.scored((0, query), (0, 9), &[], &[(1.0, 5), (2.0, 150)], &[0, 100]);
+    bench.down(1);
+    bench.wires.refuse.borrow_mut().insert(PeerId::Server(1), Refused::Down);
+    for attempt in 1..=2 {
+        assert_eq!(bench.orchestrator.open(), 1);
+        bench.due();
+        bench.sent();
+        bench.scored((0, query), (attempt, 9), &[], &[(1.0, 5), (2.0, 150)], &[]);
+        bench.now += 2000;
+    }
     let Err(NoAnswer::Failed { code, partition, words }) = bench.one_end() else { panic!() };
     assert_eq!((code, partition), (FailureCode::PartitionGone, Some(1)));
     assert_eq!(words, "server 1, of partition 1, is gone");
     assert_eq!(bench.sent().1, [0]);
+}
+
+#[test]
+fn a_server_without_a_slot_is_asked_again_after_waits_that_grow() {
+    let mut bench = Bench::new(8);
+    let query = bench.ask().unwrap();
+    let mut waited = Vec::new();
+    for attempt in 0..5 {
+        let server = bench.sent().0[0].0;
+        bench.failure((server, query), attempt, FailureCode::NoRoom);
+        assert!(bench.orchestrator.take_ended().is_empty(), "more attempts than two");
+        let before = bench.now;
+        while let next = bench.due().expect("it rests")
+            && bench.wires.sent.borrow().is_empty()
+        {
+            bench.now = next;
+        }
+        waited.push(bench.now - before);
+    }
+    assert_eq!(waited, [0, 2000, 4000, 8000, 16_000]);
+    let server = bench.sent().0[0].0;
+    bench.failure((server, query), 5, FailureCode::Internal);
+    bench.now = bench.due().unwrap();
+    bench.due();
+    let server = bench.sent().0[0].0;
+    bench.failure((server, query), 6, FailureCode::Internal);
+    let Err(NoAnswer::Failed { code, .. }) = bench.one_end() else { panic!() };
+    assert_eq!(code, FailureCode::Internal, "two of these are counted");
+}
+
+#[test]
+fn what_was_read_beside_a_node_is_used_where_that_was_asked_for() {
+    let mut bench = Bench::new(8);
+    for packed in [false, true] {
+        let query = bench.ask_packed(packed).unwrap();
+        let (server, ..) = bench.sent().0[0];
+        bench.scored((server, query), (0, 9), &[], &[(1.0, 5), (2.0, 7)], &[0, 100]);
+        assert_eq!(bench.sent().0[0].4, [5, 7]);
+        // One of the list, and one that nobody knew of.
+        bench.scored((0, query), (0, 8), &[(5, 2.0), (7, 3.0), (9, 1.0)], &[(0.5, 9)], &[]);
+        let asked_again = if packed { vec![] } else { vec![9] };
+        assert_eq!(
+            bench.sent().0.iter().flat_map(|s| s.4.clone()).collect::<Vec<_>>(),
+            asked_again
+        );
+        if !packed {
+            bench.scored((0, query), (0, 7), &[(9, 1.0)], &[], &[]);
+        }
+        let found = bench.one_end().unwrap();
+        let rows: Vec<_> = Hits::of(&found.hits).unwrap().iter().map(|hit| hit.row).collect();
+        assert_eq!((rows, found.rounds), (vec![1009, 1005], if packed { 2 } else { 3 }));
+    }
 }
 
 #[test]
@@ -265,11 +364,7 @@ fn whoever_is_told_other_owners_does_not_stop_those_that_go_on() {
     let second = bench.ask().unwrap();
     bench.scored((1, second), (0, 9), &[], &[(2.0, 150)], &[]);
     bench.sent();
-    let code = FailureCode::NotOwner;
-    let query = QueryId { asker: ME, number: second };
-    let failure = Failure { query, attempt: 0, code, partition: Some(1), words: "elsewhere" };
-    let message = Message::Failure(failure);
-    bench.event(Event::Message { peer: PeerId::Server(1), message, hold: Hold::default() });
+    bench.failure((1, second), 0, FailureCode::NotOwner);
     assert_eq!(bench.sent().0, [(0, 1, 9, f32::INFINITY, vec![])], "the second begins anew");
     bench.scored((0, first), (0, 8), &[(5, 1.0)], &[(3.0, 150)], &[]);
     assert_eq!(bench.sent().0, [(1, 0, 7, f32::INFINITY, vec![150])], "and the first goes on");

@@ -5,29 +5,31 @@ use std::collections::HashMap;
 use crate::relay::work::Ticket;
 use crate::wire::PeerId;
 
-/// Such work, by who had asked for it.
+/// Such work.
 #[derive(Debug, Default)]
 pub(super) struct GivenUp {
-    askers: HashMap<Ticket, PeerId>,
+    /// Who had asked, and what the search holds of it.
+    of: HashMap<Ticket, (PeerId, u64)>,
     counts: HashMap<PeerId, u32>,
 }
 
 impl GivenUp {
-    /// Work was given up.
-    pub(super) fn note(&mut self, ticket: Ticket, asker: PeerId) {
-        if self.askers.insert(ticket, asker).is_none() {
+    /// Work was given up, of so many bytes.
+    pub(super) fn note(&mut self, ticket: Ticket, asker: PeerId, bytes: u64) {
+        if self.of.insert(ticket, (asker, bytes)).is_none() {
             *self.counts.entry(asker).or_default() += 1;
         }
     }
 
-    /// Work has ended.
-    pub(super) fn ended(&mut self, ticket: Ticket) {
-        let Some(asker) = self.askers.remove(&ticket) else { return };
+    /// Work has ended. Gives the bytes that it held.
+    pub(super) fn ended(&mut self, ticket: Ticket) -> u64 {
+        let Some((asker, bytes)) = self.of.remove(&ticket) else { return 0 };
         let count = self.counts.get_mut(&asker).expect("counted when it was given up");
         *count -= 1;
         if *count == 0 {
             self.counts.remove(&asker);
         }
+        bytes
     }
 
     /// How much of an asker's has not ended yet.

@@ -13,9 +13,7 @@ impl<W: Walker> Server<W> {
         match self.send(now, net, (query, slot), &leaving) {
             // A failure in place of it; that is never replaced in turn.
             Err(failure) => self.leave(now, net, query, failure),
-            Ok((to, Err(Refused::Full))) => {
-                self.slots.get_mut(&query).expect("just seen").waits = Some((to, leaving));
-            }
+            Ok((to, Err(Refused::Full))) => self.wait(now, net, (query, to), leaving),
             Ok((to, sent)) => {
                 if sent.is_ok() {
                     if let (Leaving::State { partition, .. }, Some(server)) =
@@ -35,6 +33,29 @@ impl<W: Walker> Server<W> {
                 self.free(query);
             }
         }
+    }
+
+    /// Has something wait in its slot for room at a peer. Where that would hold more than there is memory
+    /// for, its asker is told to begin again.
+    fn wait(
+        &mut self,
+        now: u64,
+        net: &dyn Network,
+        (query, to): (QueryId, PeerId),
+        leaving: Leaving,
+    ) {
+        let Some(slot) = self.slots.get_mut(&query) else { return };
+        let bytes = leaving.bytes();
+        let more = bytes.saturating_sub(slot.bytes);
+        let is_failure = matches!(leaving, Leaving::Failure { .. });
+        if more > 0 && !is_failure && !self.held.has_room(more) {
+            let words = "what waits at this server holds as much memory as it may".to_owned();
+            let code = FailureCode::NoRoom;
+            return self.leave(now, net, query, Leaving::Failure { code, partition: None, words });
+        }
+        slot.waits = Some((to, leaving));
+        self.recount(query, bytes);
+        self.waiting.note(to, query);
     }
 
     /// To whom it goes, and whether it was sent.

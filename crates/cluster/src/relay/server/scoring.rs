@@ -1,7 +1,7 @@
 //! Steps of queries whose list stays with their asker: each is in a slot from when it arrives until its
 //! scores have left, and nothing of the query stays between two of them.
 
-use super::{ArrivedQuery, Server, Slot};
+use super::{ArrivedQuery, Server, Slot, bytes_of};
 use crate::relay::work::{Scores, Walker, Work};
 use crate::transport::{Network, Refused};
 use crate::wire::{FailureCode, Message, Neighbours, Numbers, QueryId, Reads, Score, Scored};
@@ -18,7 +18,8 @@ impl<W: Walker> Server<W> {
             return self.refuse(net, (query, attempt), &words);
         }
         let deadline = now.saturating_add(left_us);
-        let arrived = ArrivedQuery { query, attempt, hops, deadline };
+        let bytes = bytes_of(&[score.nodes.bytes(), score.parameters, score.vector]);
+        let arrived = ArrivedQuery { query, attempt, hops, deadline, bytes, sent_on: false };
         let Some(ticket) = self.take(now, net, arrived) else { return };
         self.slots.get_mut(&query).expect("just taken").starts = score.starts;
         let work = Work::Score {
@@ -26,6 +27,7 @@ impl<W: Walker> Server<W> {
             nodes: score.nodes.iter().collect(),
             bound: score.bound,
             most: score.most,
+            packed: score.packed,
             left_us,
             parameters: score.parameters.to_vec(),
             vector: score.vector.to_vec(),
@@ -49,7 +51,8 @@ impl<W: Walker> Server<W> {
         let starts = Numbers::pack(starts);
         let starts = Numbers::of(&starts).expect("packed just now");
         let (attempt, hops, stats) = (slot.attempt, slot.hops, scores.stats.as_slice());
-        let scored = Scored { query, attempt, hops, reads, neighbours, starts, stats };
+        let early_stop = scores.early_stop;
+        let scored = Scored { query, attempt, hops, early_stop, reads, neighbours, starts, stats };
         match net.send(query.asker, &Message::Scored(scored)) {
             Err(Refused::TooLong) => {
                 Err((FailureCode::Refused, "the scores are longer than a message"))

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::transport::{Event, Handler};
-use crate::wire::{Answer, Failure};
+use crate::wire::{Answer, Failure, Hello};
 
 /// An asker of three servers with a partition each.
 struct Desk {
@@ -25,8 +25,28 @@ impl Desk {
         let placement = Arc::new(Placement::new("blue".to_owned(), 3, servers).unwrap());
         let settings = AskerSettings { me: ASKER, attempt_us: 1000, attempts: 3, waiting: 10 };
         let mut desk = Self { wires: Wires::default(), asker: Asker::new(settings, placement) };
-        (0..3).for_each(|server| desk.asker.server_up(0, &desk.wires, server, 4));
+        (0..3).for_each(|server| desk.up(0, server, 4));
         desk
+    }
+
+    /// A server comes that grants so many slots.
+    fn up(&mut self, now: u64, server: u32, slots: u32) {
+        self.up_with(now, server, slots, (4, 1));
+    }
+
+    /// A server comes that serves another generation, or codes of another codebook.
+    fn up_with(&mut self, now: u64, server: u32, slots: u32, (generation, codebook): (u64, u32)) {
+        let hello = Hello {
+            cluster: "blue",
+            who: PeerId::Server(server),
+            index: [1; 16],
+            generation,
+            codebook,
+            partitions: Numbers::default(),
+            slots,
+            credit: 0,
+        };
+        self.asker.server_up(now, &self.wires, server, &hello);
     }
 
     fn ask(&mut self, partial: bool) -> Begun {
@@ -286,3 +306,4 @@ fn a_state_that_may_be_lost_is_asked_for_again_without_waiting_for_its_time() {
 }
 
 mod astray;
+mod indexes;

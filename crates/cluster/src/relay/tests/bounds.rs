@@ -3,6 +3,24 @@
 use super::*;
 use crate::wire::Score;
 
+/// Ten bytes of an asker's.
+fn ten_bytes(asker: u64, number: u64) -> (PeerId, Message<'static>) {
+    let asker = PeerId::Client(asker);
+    let query = QueryId { asker, number };
+    let (parameters, vector) = (&[0; 8][..], &[0; 2][..]);
+    (asker, Message::Begin(Begin { query, parameters, vector, ..begin(number, 0, 4) }))
+}
+
+/// How often something was sent, whether or not it was taken.
+struct Tried<'w>(&'w Wires, Cell<u32>);
+
+impl Network for Tried<'_> {
+    fn send(&self, to: PeerId, message: &Message<'_>) -> Result<(), Refused> {
+        self.1.set(self.1.get() + 1);
+        self.0.send(to, message)
+    }
+}
+
 fn score(number: u64) -> Score<'static> {
     Score {
         query: query(number),
@@ -13,6 +31,7 @@ fn score(number: u64) -> Score<'static> {
         bound: f32::INFINITY,
         most: 1,
         starts: false,
+        packed: false,
         nodes: Numbers::default(),
         parameters: b"p",
         vector: b"v",
@@ -89,4 +108,99 @@ fn a_search_without_room_is_told_at_once() {
     bench.work.1.set(false);
     bench.begin(5, 0, 4);
     assert_eq!(bench.work().len(), 1, "nothing of those counts");
+}
+
+#[test]
+fn work_that_found_no_room_in_the_search_was_never_given_up() {
+    let mut bench = Bench::new();
+    bench.work.1.set(true);
+    bench.wires.refuse.borrow_mut().insert(ASKER, Refused::Full);
+    for number in 1..=2 {
+        bench.begin(number, 0, 4);
+        bench.server.message(100, &bench.wires, ASKER, Message::Cancel(query(number)));
+    }
+    bench.work.1.set(false);
+    bench.begin(3, 0, 4);
+    assert_eq!(bench.work().len(), 1);
+}
+
+#[test]
+fn queries_of_all_askers_hold_no_more_than_so_many_bytes() {
+    let mut bench = Bench::new();
+    bench.server.hold_at_most(20);
+    let ask = |bench: &mut Bench, (asker, message)| {
+        bench.server.message(100, &bench.wires, asker, message);
+    };
+    ask(&mut bench, ten_bytes(5, 1));
+    let first = bench.ticket();
+    ask(&mut bench, ten_bytes(6, 1));
+    let other = bench.ticket();
+    ask(&mut bench, ten_bytes(5, 2));
+    assert_eq!(bench.wires.failure(), (FailureCode::NoRoom, None));
+    ask(&mut bench, (ASKER, Message::Score(score(2))));
+    assert_eq!(bench.wires.failure(), (FailureCode::NoRoom, None));
+    // A state has its slot, or servers could wait for each other.
+    bench.state(state(3, 0, 4));
+    let came = bench.ticket();
+    assert!(bench.wires.silent() && bench.server.held_bytes() > 20);
+    bench.done(came);
+    assert_eq!(bench.wires.one().0, ASKER);
+    // What is given up is held until it has ended.
+    ask(&mut bench, (ASKER, Message::Cancel(query(1))));
+    assert_eq!(bench.work(), [Work::Cancel { ticket: first }]);
+    ask(&mut bench, ten_bytes(5, 2));
+    assert_eq!(bench.wires.failure(), (FailureCode::NoRoom, None));
+    bench.done(first);
+    ask(&mut bench, ten_bytes(5, 2));
+    let second = bench.ticket();
+    bench.done(second);
+    bench.done(other);
+    assert_eq!(bench.wires.sent.take().len(), 2);
+    assert!(bench.is_empty() && bench.server.held_bytes() == 0);
+}
+
+#[test]
+fn answers_that_nobody_takes_hold_no_more_than_so_many_bytes() {
+    let mut bench = Bench::new();
+    // Two queries of two bytes, and of answers of thirteen bytes one.
+    bench.server.hold_at_most(20);
+    bench.wires.refuse.borrow_mut().insert(ASKER, Refused::Full);
+    for number in 1..=2 {
+        bench.begin(number, 0, 4);
+        let ticket = bench.ticket();
+        bench.done(ticket);
+    }
+    assert_eq!(bench.server.slots_in_use(), 2);
+    bench.wires.refuse.borrow_mut().clear();
+    bench.server.room(300, &bench.wires, ASKER);
+    let sent = bench.wires.sent.take();
+    let told = |at: usize| read(&sent[at].1).unwrap().0;
+    assert!(matches!(told(0), Message::Answer(answer) if answer.query == query(1)));
+    let Message::Failure(failure) = told(1) else { panic!("{:?}", told(1)) };
+    assert_eq!((failure.query, failure.code), (query(2), FailureCode::NoRoom));
+    assert!(bench.is_empty() && bench.server.held_bytes() == 0);
+}
+
+#[test]
+fn room_for_one_is_no_reason_to_try_all() {
+    let mut bench = Bench::new();
+    bench.wires.refuse.borrow_mut().insert(NEXT, Refused::Full);
+    for number in 1..=2 {
+        bench.begin(number, 0, 4);
+        let ticket = bench.ticket();
+        bench.leaves(ticket, 2);
+    }
+    let tried = |bench: &mut Bench| {
+        let net = Tried(&bench.wires, Cell::new(0));
+        bench.server.room(300, &net, NEXT);
+        net.1.get()
+    };
+    assert_eq!(tried(&mut bench), 1, "the other waits behind it");
+    assert_eq!(bench.server.slots_in_use(), 2);
+    // Nothing waits of a query that nobody wants.
+    bench.server.message(300, &bench.wires, ASKER, Message::Cancel(query(1)));
+    bench.wires.refuse.borrow_mut().clear();
+    assert_eq!(tried(&mut bench), 1);
+    assert!(bench.wires.one().0 == NEXT && bench.is_empty());
+    assert_eq!(tried(&mut bench), 0);
 }

@@ -108,7 +108,9 @@ impl Thread {
             let most = if entry.peer.is_some() { FRAME_MAX } else { HELLO_MAX };
             let Some(at) = connection.next(most)? else { return Ok(()) };
             entry.heard = now;
-            entry.pinged = false;
+            if entry.pinged.take().is_some() {
+                self.listens_from(now);
+            }
             let (message, len) = wire::read(connection.bytes(at))?;
             let Some(peer) = &entry.peer else {
                 let Message::Hello(hello) = message else {
@@ -210,6 +212,7 @@ impl Thread {
         if let Some(server) = entry.dialled {
             self.redial(now, server, true);
         }
+        self.listens_from(now);
         Ok(peer)
     }
 

@@ -71,8 +71,8 @@ struct Lane {
     out: Vec<u8>,
     sending: Sending,
     receiving: Receiving,
-    /// A message was refused, and nobody was told since that there is room.
-    wanted: bool,
+    /// Bytes that may wait in `out`.
+    queue_bytes: usize,
     /// Its token is among the dirty ones.
     listed: bool,
     open: bool,
@@ -150,10 +150,11 @@ impl Shared {
             }
             // What keeps the connection takes no credit.
             let takes = message.kind().takes_credit();
-            if lane.out.len() + bytes > self.queue_bytes
-                || takes && !lane.sending.take(bytes as u64)
-            {
-                lane.wanted = true;
+            if lane.out.len() + bytes > lane.queue_bytes {
+                lane.sending.refuse(bytes as u64);
+                return Err(Refused::Full);
+            }
+            if takes && !lane.sending.take(bytes as u64) {
                 return Err(Refused::Full);
             }
             message.append(&mut lane.out).map_err(|_| Refused::TooLong)?;
@@ -247,7 +248,7 @@ impl Peer {
             out: Vec::new(),
             sending: Sending::new(granted),
             receiving: Receiving::new(window),
-            wanted: false,
+            queue_bytes: shared.queue_bytes,
             listed: false,
             open: true,
             control: 0,
@@ -278,7 +279,7 @@ impl Peer {
                 Err(_) => return false,
             }
             let mut lane = lock(&self.lane);
-            if lane.wanted {
+            if lane.sending.wanted().is_some() {
                 return false;
             }
             lane.take(&mut connection.output);
@@ -296,7 +297,8 @@ impl Peer {
     /// The peer grants more. Says whether there is room for who was refused.
     pub(super) fn grant(&self, total: u64) -> bool {
         let mut lane = lock(&self.lane);
-        lane.sending.grant(total) && lane.room()
+        lane.sending.grant(total);
+        lane.room()
     }
 
     /// Puts a frame that keeps the connection behind the others. Says whether the peer may go on.
@@ -331,8 +333,12 @@ impl Lane {
         self.control = 0;
     }
 
+    /// Whether the shortest of what was refused can be sent by now.
     fn room(&mut self) -> bool {
-        std::mem::take(&mut self.wanted)
+        let wanted = self.sending.wanted();
+        let fits =
+            wanted.is_some_and(|least| self.out.len() as u64 + least <= self.queue_bytes as u64);
+        fits && self.sending.room()
     }
 }
 

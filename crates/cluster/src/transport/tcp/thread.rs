@@ -60,7 +60,8 @@ pub(super) struct Entry {
     pub(super) claims: Option<PeerId>,
     pub(super) began: u64,
     pub(super) heard: u64,
-    pub(super) pinged: bool,
+    /// When it was asked whether it is there, where it has said nothing since.
+    pub(super) pinged: Option<u64>,
 }
 
 /// A server that this side dials.
@@ -270,13 +271,18 @@ impl Thread {
             claims: dialled.map(PeerId::Server),
             began: now,
             heard: now,
-            pinged: false,
+            pinged: None,
         };
         self.next_scan = self.next_scan.min(now + self.settings.limits.handshake_us);
         match registered {
             Ok(()) => self.entries[at] = Some(entry),
             Err(error) => self.end(now, entry, &Why::Io(error.kind())),
         }
+    }
+
+    /// A peer was heard that is to be asked when it has been silent for long.
+    pub(super) fn listens_from(&mut self, now: u64) {
+        self.next_scan = self.next_scan.min(now + self.settings.limits.ping_us);
     }
 
     /// Puts this side's hello behind whatever goes out.
@@ -302,13 +308,14 @@ impl Thread {
             let (due, why) = match &entry.peer {
                 None => (entry.began + limits.handshake_us, Why::SlowHandshake),
                 Some(peer) => {
-                    if !entry.pinged && now >= entry.heard + limits.ping_us {
-                        entry.pinged = true;
+                    let ping = entry.heard + limits.ping_us;
+                    if entry.pinged.is_none() && now >= ping {
+                        entry.pinged = Some(now);
                         peer.control(&Message::Ping(now));
                     }
-                    let silent = entry.heard + limits.silent_us;
-                    let ping = entry.heard + limits.ping_us;
-                    (if entry.pinged || now >= silent { silent } else { ping }, Why::Silent)
+                    // However late it was asked, it has the rest of the time for its answer.
+                    let rest = limits.silent_us - limits.ping_us;
+                    (entry.pinged.map_or(ping, |at| at + rest), Why::Silent)
                 }
             };
             if now < due {

@@ -10,6 +10,8 @@ use super::*;
 use crate::relay::{Asker, Orchestrated, Orchestrator};
 use crate::walker::{Answered, Counted};
 
+/// A list that misses some of the nearest.
+const SHORT: u32 = 12;
 const SETTINGS: AskerSettings =
     AskerSettings { me: PeerId::Client(8), attempt_us: 20_000_000, attempts: 3, waiting: 1000 };
 
@@ -18,6 +20,7 @@ fn asked(vector: &[u8], width: u16, left: Duration) -> Orchestrated {
         k: ONE.k,
         list: ONE.list,
         width,
+        packed: false,
         parameters: Asked { width, ..ONE }.encode(),
         vector: vector.to_vec(),
         left_us: left.as_micros() as u64,
@@ -137,6 +140,76 @@ fn counted(dir: &Path, placement: &Placement, replicas: bool) -> Counted {
     .unwrap()
 }
 
+/// The ten nearest rows.
+fn truth(base: &[u8], vector: &[u8]) -> HashSet<u64> {
+    let distance = QueryDistance::new(Metric::L2, VectorType::U8, vector);
+    let rows = base.chunks_exact(DIM).zip(0_u64..);
+    let mut all: Vec<_> = rows.map(|(other, row)| (distance.distance(other), row)).collect();
+    all.sort_by(|a, b| a.partial_cmp(b).unwrap());
+    all[..10].iter().map(|(_, row)| *row).collect()
+}
+
+/// True neighbours found, pages read, and messages of all queries, by a list that misses some.
+fn kept(
+    counted: &mut Counted,
+    placement: &Placement,
+    (queries, truths): (&[u8], &[HashSet<u64>]),
+    (width, packed): (u16, bool),
+) -> (usize, u64, u64) {
+    let settings = AskerSettings { me: Counted::asker(), ..SETTINGS };
+    let machine = Orchestrator::new(settings, Arc::new(placement.clone()));
+    let mut machine = machine.stopping(crate::walker::coding_errors);
+    let left = Duration::from_secs(60);
+    let asked = queries.chunks_exact(DIM).map(|vector| asked(vector, width, left));
+    let parameters = Asked { list: SHORT, width, ..ONE }.encode();
+    let asked = asked.map(|query| Orchestrated {
+        packed,
+        list: SHORT,
+        parameters: parameters.clone(),
+        ..query
+    });
+    let answers = counted.ask(&mut machine, asked).unwrap();
+    let (mut found, mut reads, mut sent) = (0, 0, 0);
+    for (truth, Answered { ended, messages, .. }) in truths.iter().zip(answers) {
+        let answer = ended.unwrap();
+        let hits = Hits::of(&answer.hits).unwrap();
+        found += hits.iter().filter(|hit| truth.contains(&hit.row)).count();
+        reads += u64::from(Spent::decode(&answer.stats).unwrap().reads);
+        sent += messages;
+    }
+    (found, reads, sent)
+}
+
+#[test]
+fn packed_it_reads_what_a_search_of_one_server_reads_that_uses_whole_pages_and_stops_early() {
+    let Servers { placement, dir, whole, hosts, .. } = servers();
+    drop(hosts);
+    let (base, queries) = (vectors(3000, 1), vectors(200, 5));
+    let mut counted = counted(dir.path(), &placement, false);
+    let truths: Vec<_> = queries.chunks_exact(DIM).map(|vector| truth(&base, vector)).collect();
+    for width in [1, 4, 16] {
+        let policy = Policy::page(width);
+        let params = SearchParams { policy, list: SHORT as usize, ..beam(width) };
+        let (mut of_page, mut page_reads) = (0, 0);
+        for (vector, truth) in queries.chunks_exact(DIM).zip(&truths) {
+            let whole = whole.search(vector, &params, None).unwrap();
+            of_page += whole.hits.iter().filter(|hit| truth.contains(&hit.row.0)).count();
+            page_reads += whole.stats.reads;
+        }
+        let asked = (queries.as_slice(), truths.as_slice());
+        let mut run = |packed| kept(&mut counted, &placement, asked, (width, packed));
+        let (paper, packed) = (run(false), run(true));
+        assert_eq!(run(true), packed, "counts do not depend on who answers first");
+        let (found, reads, messages) = packed;
+        let said = format!("width {width}: {packed:?}, {of_page} {page_reads}, {paper:?}");
+        assert!(found + 20 >= of_page && found + 20 >= paper.0, "{said}");
+        // Nodes of one page are so many of a step, and one read.
+        assert!(reads * 20 <= page_reads * 21, "{said}");
+        assert!(width > 1 || reads * 20 >= page_reads * 19, "{said}");
+        assert!(reads < paper.1 && messages < paper.2, "{said}");
+    }
+}
+
 #[test]
 fn a_step_of_any_width_finds_what_a_beam_of_that_width_finds_and_is_counted_exactly() {
     let Servers { placement, dir, whole, hosts, .. } = servers();
@@ -155,14 +228,7 @@ fn a_step_of_any_width_finds_what_a_beam_of_that_width_finds_and_is_counted_exac
         let (mut found, mut of_beam, mut explored, mut beam_explored) = (0, 0, 0, 0);
         for (vector, Answered { ended, messages, bytes }) in rows.zip(answers) {
             let answer = ended.unwrap();
-            let distance = QueryDistance::new(Metric::L2, VectorType::U8, vector);
-            let mut all: Vec<_> = base
-                .chunks_exact(DIM)
-                .zip(0_u64..)
-                .map(|(other, row)| (distance.distance(other), row))
-                .collect();
-            all.sort_by(|a, b| a.partial_cmp(b).unwrap());
-            let truth: HashSet<u64> = all[..10].iter().map(|(_, row)| *row).collect();
+            let truth = truth(&base, vector);
             found +=
                 Hits::of(&answer.hits).unwrap().iter().filter(|h| truth.contains(&h.row)).count();
             let whole = whole.search(vector, &beam(width), None).unwrap();

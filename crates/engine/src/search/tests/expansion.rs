@@ -8,9 +8,10 @@ use crate::distance::QueryDistance;
 use crate::format::PageView;
 use crate::search::candidates::{Candidate, CandidateProgress};
 use crate::search::deferred::NO_STASH;
+use crate::search::frontier::Expanding;
 use crate::search::{
-    CandidateList, Expansion, Frontier, FrontierError, Owned, PageSource, Policy, SearchParams,
-    SearchState, SearchStats,
+    CandidateList, Expanded, Expansion, Frontier, FrontierError, Owned, PageSource, Policy,
+    SearchParams, SearchState, SearchStats,
 };
 use crate::types::{NodeId, PageId};
 
@@ -28,7 +29,7 @@ fn expand(fixture: &Fixture, frontier: &Frontier) -> (Expansion, SearchStats) {
 
 fn frontier(query: &[u8], nodes: &[u32], bound: f32, most: usize) -> Frontier {
     let nodes = nodes.iter().copied().map(NodeId).collect();
-    Frontier { query: query.to_vec(), nodes, bound, most }
+    Frontier { query: query.to_vec(), nodes, bound, most, packed: false }
 }
 
 fn neighbours(fixture: &Fixture, node: u32) -> Vec<u32> {
@@ -72,6 +73,55 @@ fn every_node_is_read_once_and_all_its_neighbours_are_scored() {
     assert_eq!(below.expanded, found.expanded);
     let (few, _) = expand(&fixture, &frontier(query, &nodes, f32::INFINITY, 7));
     assert_eq!(few.neighbours, found.neighbours[..7]);
+}
+
+#[test]
+fn packed_every_record_of_a_page_is_told_and_what_is_near_is_explored() {
+    let fixture = Fixture::new(1500);
+    let query = &fixture.queries(1)[0];
+    let nodes = [700, 3];
+    let packed = |bound| Frontier { packed: true, ..frontier(query, &nodes, bound, 4000) };
+    let (found, stats) = expand(&fixture, &packed(f32::INFINITY));
+    let page = |node: u32| fixture.layout.page_of(NodeId(node));
+    let beside: Vec<u32> =
+        (0..1500).filter(|other| nodes.iter().any(|node| page(*node) == page(*other))).collect();
+    let mut read: Vec<u32> = found.expanded.iter().map(|e| e.node.0).collect();
+    read.sort_unstable();
+    assert_eq!(read, beside);
+    assert_eq!((stats.reads, stats.hops), (2, beside.len() as u64));
+    let exact = QueryDistance::new(fixture.metric, fixture.layout.vector_type(), query);
+    for e in &found.expanded {
+        assert_eq!(e.distance, exact.distance(fixture.set().row(e.node.0 as usize)));
+        assert_eq!(e.row.unwrap().0, u64::from(e.node.0) + 1000);
+    }
+    assert!(found.expanded.is_sorted_by_key(|e| e.distance));
+    let told: HashSet<u32> = found.neighbours.iter().map(|(_, node)| node.0).collect();
+    assert_eq!(told.len(), found.neighbours.len(), "each once");
+    let all: HashSet<u32> = beside.iter().flat_map(|&node| neighbours(&fixture, node)).collect();
+    assert_eq!(told, all.into_iter().filter(|node| !beside.contains(node)).collect());
+    // What was asked for is explored however far it is, and what lies beside it only where it is near.
+    let bound = found.expanded[2].distance;
+    let (below, stats) = expand(&fixture, &packed(bound));
+    assert_eq!(below.expanded, found.expanded);
+    let explored = |e: &&Expanded| nodes.contains(&e.node.0) || e.distance < bound;
+    assert_eq!(stats.hops, found.expanded.iter().filter(explored).count() as u64);
+    assert!(found.early_stop, "codes say how far candidates are");
+    let (alone, _) = expand(&fixture, &frontier(query, &nodes, f32::INFINITY, 4000));
+    assert!(!alone.early_stop && alone.expanded.len() == 2);
+}
+
+#[test]
+fn however_many_neighbours_are_met_twice_as_many_are_kept_as_may_be_told() {
+    for most in [0, 7, 1500] {
+        let mut expanding = Expanding::default();
+        expanding.begin(most, false);
+        for node in 0..10_000 {
+            expanding.meet((node * 7919 % 10_000) as f32, NodeId(node));
+            assert!(expanding.met.len() <= 2 * most.max(1024));
+        }
+        let told: Vec<f32> = expanding.end().neighbours.iter().map(|of| of.0).collect();
+        assert!(told.iter().copied().eq((0..most).map(|at| at as f32)), "{most}");
+    }
 }
 
 /// A best-first search whose list is kept here, one expansion at a time at whoever has the page.

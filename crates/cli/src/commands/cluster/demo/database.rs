@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::free_ports;
+use super::ports::free_ports;
 use crate::table::print_line;
 
 /// A process that ends in order when this goes.

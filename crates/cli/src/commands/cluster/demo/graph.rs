@@ -10,7 +10,7 @@ use pipeann_engine::memory::MemoryLimit;
 use pipeann_server::joining::Joining;
 use tempfile::NamedTempFile;
 
-use super::free_ports;
+use super::ports::free_ports;
 use crate::commands::cluster::search::{COLUMNS, How, search};
 use crate::opening::Reading;
 use crate::table::{Table, print_line};

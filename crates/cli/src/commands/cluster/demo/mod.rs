@@ -2,8 +2,8 @@
 
 mod database;
 mod graph;
+mod ports;
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -48,15 +48,4 @@ pub(crate) fn run(args: &ClusterDemoArgs) -> Result<()> {
     };
     let queries = args.queries.as_deref().context("--index needs --queries")?;
     graph::run(args.servers, index, &args.reading, queries, &args.how)
-}
-
-/// Ports that are free just now.
-fn free_ports(count: usize) -> Result<Vec<u16>> {
-    // All at once, or one port would be told twice.
-    let bound: std::io::Result<Vec<_>> =
-        (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect();
-    let bound = bound.context("looking for free ports")?;
-    let port = |bound: &TcpListener| Ok(bound.local_addr()?.port());
-    let ports: std::io::Result<Vec<_>> = bound.iter().map(port).collect();
-    ports.context("looking for free ports")
 }

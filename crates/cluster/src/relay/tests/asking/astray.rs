@@ -63,7 +63,7 @@ fn slots_that_get_fewer_stop_nobody_for_ever() {
     for _ in 0..4 {
         desk.ask(false);
     }
-    desk.asker.server_up(10, &desk.wires, 1, 1);
+    desk.up(10, 1, 1);
     // All four are given up, and a state of each may be somewhere.
     desk.asker.due(500, &desk.wires);
     desk.asker.due(1000, &desk.wires);
@@ -101,7 +101,7 @@ fn a_server_that_goes_shortens_the_wait_of_those_that_take_all_too() {
     assert_eq!(desk.begun(), [(SERVERS[2], 1, false, vec![])], "and nothing is left out");
     // Connections that end again and again cost no attempt: there are three of them.
     for (at, attempt) in [(400, 2), (700, 3), (1000, 4), (1300, 5)] {
-        desk.asker.server_up(at, &desk.wires, 1, 4);
+        desk.up(at, 1, 4);
         desk.asker.server_down(at, &desk.wires, 1);
         desk.asker.due(at + 125, &desk.wires);
         desk.asker.due(at + 250, &desk.wires);

@@ -217,6 +217,35 @@ fn clients_leave_room_for_servers_and_for_each_other_when_they_go() {
 }
 
 #[test]
+fn a_grant_of_less_than_was_refused_wakes_nobody() {
+    let pair = Pair::new(|_| {});
+    let mut stranger = pair.stranger();
+    let me = PeerId::Client(8);
+    let none = pair.hello(|settings| {
+        settings.me = me;
+        settings.limits.window_bytes = 0;
+    });
+    stranger.write_all(&none).unwrap();
+    pair.node.up(me);
+    for body in [3000, 1000] {
+        assert_eq!(pair.node.send(me, &vec![0; body]), Err(Refused::Full));
+    }
+    let mut frames = Vec::new();
+    for total in 1..=1000 {
+        Message::Credit(total).append(&mut frames).unwrap();
+    }
+    carrying(me, b"heard").append(&mut frames).unwrap();
+    Message::Credit(2000).append(&mut frames).unwrap();
+    stranger.write_all(&frames).unwrap();
+    let next = || pair.node.seen.recv_timeout(HANGS).expect("something happens");
+    let first = next();
+    assert!(matches!(first, Seen::Body(..)), "{first:?}");
+    assert!(matches!(next(), Seen::Room));
+    pair.node.send(me, &[0; 1000]).expect("there is credit for the shorter one");
+    pair.goes_on();
+}
+
+#[test]
 fn more_than_was_granted_ends_the_connection() {
     let pair = Pair::new(|_| {});
     let mut stranger = pair.stranger();

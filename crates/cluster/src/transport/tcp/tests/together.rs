@@ -194,3 +194,35 @@ fn a_peer_that_is_silent_is_given_up() {
     std::io::Write::write_all(&mut socket, &frame).unwrap();
     assert_eq!(node.down(PeerId::Client(4)), Why::Silent);
 }
+
+#[test]
+fn an_idle_peer_is_asked_as_often_as_that_takes_and_stays() {
+    let (placement, mut listeners) = cluster(1);
+    let mut settings = settings(PeerId::Server(0), &placement, None);
+    settings.limits.ping_us = 20_000;
+    // As the defaults have it: what is due of a connection that says nothing is due then.
+    settings.limits.handshake_us = settings.limits.silent_us;
+    let hello = Settings { me: PeerId::Client(4), ..settings.clone() };
+    let node = Node::open(settings, listeners.pop());
+    let mut socket = std::net::TcpStream::connect(placement.servers()[0].address).unwrap();
+    socket.set_read_timeout(Some(HANGS)).unwrap();
+    let mut frame = Vec::new();
+    hello.hello(|hello| Message::Hello(hello).append(&mut frame)).unwrap();
+    std::io::Write::write_all(&mut socket, &frame).unwrap();
+    let (mut heard, mut part, mut asked) = (Vec::new(), [0; 1024], 0);
+    while asked < 3 {
+        let len = socket.read(&mut part).expect("it is asked");
+        assert!(len > 0, "given up after having been asked {asked} times");
+        heard.extend_from_slice(&part[..len]);
+        while let Ok((message, len)) = read(&heard) {
+            frame.clear();
+            if let Message::Ping(number) = message {
+                asked += 1;
+                Message::Pong(number).append(&mut frame).unwrap();
+            }
+            heard.drain(..len);
+            std::io::Write::write_all(&mut socket, &frame).unwrap();
+        }
+    }
+    assert!(node.seen.try_iter().all(|seen| matches!(seen, Seen::Up(PeerId::Client(4)))));
+}
