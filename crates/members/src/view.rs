@@ -1,8 +1,8 @@
 //! What is known of etcd's keys: the newest version of each that the list, the watch or an answer of
 //! our own has told.
 //!
-//! Invariants: a key's version never goes back but by a new list; a term that was ever seen is kept,
-//! whatever becomes of its key; a record that is refused is kept as refused, so that a campaign
+//! Invariants: a key's version never goes back but by a new list, also where the key was removed, which the
+//! watch alone tells, in order; a term that was ever seen is kept, whatever becomes of its key; a record that is refused is kept as refused, so that a campaign
 //! knows whether it may overwrite it; what is kept is bounded.
 
 use std::collections::BTreeMap;
@@ -47,6 +47,8 @@ struct Board {
     /// The greatest term ever seen of each shard.
     seen: BTreeMap<u64, u64>,
     led: BTreeMap<Uuid, usize>,
+    /// All that came before this revision was listed, or told by the watch: what is not known of it is gone.
+    told: i64,
     settling: bool,
     stale_since: Option<Duration>,
 }
@@ -72,9 +74,11 @@ impl View {
     pub(crate) fn replace(&self, cells: Vec<KeyCell>) {
         let mut board = self.board();
         *board = Board { seen: std::mem::take(&mut board.seen), ..Board::default() };
+        let told = cells.iter().map(|cell| cell.revision).max();
         for cell in cells {
             self.take_over(&mut board, cell);
         }
+        board.told = told.unwrap_or(0);
         drop(board);
         self.subscribers.tell(&Noticed::Everything);
     }
@@ -89,7 +93,14 @@ impl View {
 
     /// What a change means to subscribers, if anything.
     fn take_over(&self, board: &mut Board, cell: KeyCell) -> Option<Noticed> {
-        match self.keys.parse(&cell.key)? {
+        let key = self.keys.parse(&cell.key)?;
+        if cell.value.is_none() {
+            board.told = board.told.max(cell.revision);
+        } else if cell.revision < board.told && !board.knows(&key) {
+            // An answer of our own, which the watch has overtaken.
+            return None;
+        }
+        match key {
             NamedKey::Settling => {
                 board.settling = cell.value.is_some();
                 Some(Noticed::Everything)
@@ -217,6 +228,16 @@ impl View {
 impl Board {
     fn leader(&self, shard: u64) -> Option<&Throne> {
         self.leaders.get(&shard)?.what.as_ref().ok()
+    }
+
+    /// Whether there is a version that a change is compared with, or none is ever kept.
+    fn knows(&self, key: &NamedKey) -> bool {
+        match key {
+            NamedKey::Server(id) => self.servers.contains_key(id),
+            NamedKey::Leader(shard) => self.leaders.contains_key(shard),
+            NamedKey::Term(shard) => self.terms.contains_key(shard),
+            NamedKey::Settling | NamedKey::Value(_) => true,
+        }
     }
 
     fn note(&mut self, shard: u64, term: u64) {

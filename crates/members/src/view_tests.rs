@@ -30,6 +30,26 @@ fn a_late_change_does_not_undo_a_newer_one() {
 }
 
 #[test]
+fn what_was_removed_does_not_come_back_by_an_answer_that_comes_late() {
+    let view = view();
+    view.apply(leads(1, 7, 5, 20));
+    view.apply(gone(&leads(1, 7, 5, 0), 21));
+    // The answer of a lost election, which had found that leader.
+    view.apply(leads(1, 7, 5, 20));
+    assert_eq!(view.leader(1), None);
+    // What the watch has told of before that is known, or gone too.
+    view.apply(leads(2, 8, 3, 19));
+    assert_eq!(view.leader(2), None);
+    // One transaction removes a key and puts another.
+    view.apply(leads(3, 8, 3, 21));
+    view.apply(leads(1, 8, 6, 22));
+    assert_eq!((view.leader(3).unwrap().term, view.leader(1).unwrap().term), (3, 6));
+    view.replace(vec![leads(3, 8, 3, 21)]);
+    view.apply(leads(1, 8, 6, 20));
+    assert_eq!(view.leader(1), None, "it was not in the list");
+}
+
+#[test]
 fn a_new_list_counts_even_where_revisions_began_anew() {
     let view = view();
     view.apply(leads(1, 7, 5, 20));

@@ -10,10 +10,14 @@ use std::time::Duration;
 use pipeann_members::{Coordinator, Error as MembersError, Noticed, Notices, PutIf, ServerInfo};
 use uuid::Uuid;
 
+use crate::numbers::keep_number;
+
 /// Names of the values; the id of the server follows.
 const DRAINS: &str = "drain/";
 /// How long a notice is waited for at once.
 const NOTICE: Duration = Duration::from_secs(60);
+/// And where etcd did not answer.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// A process of a server: its id, and when it began.
 type ServerProcess = (Uuid, u64);
@@ -64,11 +68,13 @@ pub fn forget_drain(coordinator: &dyn Coordinator, server: Uuid) -> Result<(), M
     coordinator.remove_value(&value_name(server), PutIf::Any).map(drop)
 }
 
-/// Looks out for whether this server is asked to end, as long as somebody else holds the coordinator.
+/// Looks out for whether this server is asked to end, as long as somebody else holds the coordinator; and for
+/// whether etcd has lost the number of this server.
 pub struct EndWatch {
     coordinator: Weak<dyn Coordinator>,
     notices: Notices,
     me: ServerProcess,
+    number: u8,
 }
 
 impl fmt::Debug for EndWatch {
@@ -78,9 +84,9 @@ impl fmt::Debug for EndWatch {
 }
 
 impl EndWatch {
-    pub(crate) fn new(coordinator: Arc<dyn Coordinator>, me: &ServerInfo) -> Self {
+    pub(crate) fn new(coordinator: Arc<dyn Coordinator>, me: &ServerInfo, number: u8) -> Self {
         let notices = coordinator.watch();
-        Self { coordinator: Arc::downgrade(&coordinator), notices, me: drain_of(me) }
+        Self { coordinator: Arc::downgrade(&coordinator), notices, me: drain_of(me), number }
     }
 
     /// Returns when this server is asked to end, or false when the coordinator has gone. What was meant for
@@ -91,15 +97,16 @@ impl EndWatch {
         loop {
             let Some(coordinator) = self.coordinator.upgrade() else { return false };
             if due {
+                let kept = keep_number(&*coordinator, self.number, self.me.0);
                 match self.asked(&*coordinator) {
                     Ok(true) => return true,
-                    Ok(false) => {}
-                    // The watch tells of everything again when etcd answers.
+                    Ok(false) => due = kept.is_err(),
+                    // A watch that goes on meanwhile tells of nothing again.
                     Err(error) => tracing::debug!("whether it is to end is not known: {error}"),
                 }
             }
             drop(coordinator);
-            due = match self.notices.next(NOTICE) {
+            due |= match self.notices.next(if due { AGAIN } else { NOTICE }) {
                 Some(Noticed::Everything) => true,
                 Some(Noticed::Value(name)) => name == mine,
                 Some(Noticed::Servers | Noticed::Leader(_)) | None => false,
@@ -124,10 +131,12 @@ impl EndWatch {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
     use std::thread;
 
-    use pipeann_members::Boottime;
-    use pipeann_members::memory::SharedMemory;
+    use pipeann_members::memory::{SharedMemory, SharedMemoryEnd};
+    use pipeann_members::{Boottime, ClusterMember, LeadingServer, StoredValue, Traffic};
 
     use super::*;
     use crate::tests::server_info as server;
@@ -138,21 +147,21 @@ mod tests {
         let memory = SharedMemory::new(cluster, Duration::from_secs(1), Arc::new(Boottime));
         let coordinator: Arc<dyn Coordinator> = memory.connect(cluster).unwrap();
         let (one, again) = (server(1, 10), server(1, 11));
-        let watch = EndWatch::new(Arc::clone(&coordinator), &one);
+        let watch = EndWatch::new(Arc::clone(&coordinator), &one, 0);
         thread::scope(|scope| {
             scope.spawn(|| watch.wait());
             ask_to_drain(&*coordinator, &server(2, 10)).unwrap();
             ask_to_drain(&*coordinator, &one).unwrap();
         });
         assert_eq!(drains(&*coordinator).unwrap().len(), 2);
-        let watch = EndWatch::new(Arc::clone(&coordinator), &again);
+        let watch = EndWatch::new(Arc::clone(&coordinator), &again, 0);
         assert!(!watch.asked(&*coordinator).unwrap());
         assert_eq!(drains(&*coordinator).unwrap(), BTreeSet::from([(Uuid::from_u128(2), 10)]));
         forget_drain(&*coordinator, Uuid::from_u128(2)).unwrap();
         assert!(drains(&*coordinator).unwrap().is_empty());
         // What is meant for it is not taken away by one that still looks out for its forerunner.
         ask_to_drain(&*coordinator, &again).unwrap();
-        let forerunner = EndWatch::new(Arc::clone(&coordinator), &one);
+        let forerunner = EndWatch::new(Arc::clone(&coordinator), &one, 0);
         assert!(!forerunner.asked(&*coordinator).unwrap());
         assert!(watch.asked(&*coordinator).unwrap());
     }
@@ -163,8 +172,80 @@ mod tests {
         let memory = SharedMemory::new(cluster, Duration::from_secs(1), Arc::new(Boottime));
         let coordinator: Arc<dyn Coordinator> = memory.connect(cluster).unwrap();
         let held = Arc::downgrade(&coordinator);
-        let watch = EndWatch::new(coordinator, &server(1, 10));
+        let watch = EndWatch::new(coordinator, &server(1, 10), 0);
         assert!(held.upgrade().is_none());
         assert!(!watch.wait());
+    }
+
+    /// One that does not say a few times whether a server is asked to end.
+    struct Hesitant {
+        end: Arc<SharedMemoryEnd>,
+        times: AtomicUsize,
+    }
+
+    impl Coordinator for Hesitant {
+        fn join(&self, server: ServerInfo) -> Result<Arc<dyn ClusterMember>, MembersError> {
+            self.end.join(server)
+        }
+
+        fn servers(&self) -> Vec<ServerInfo> {
+            self.end.servers()
+        }
+
+        fn leader(&self, shard: u64) -> Option<LeadingServer> {
+            self.end.leader(shard)
+        }
+
+        fn leaders(&self) -> Vec<LeadingServer> {
+            self.end.leaders()
+        }
+
+        fn stale_since(&self) -> Option<Duration> {
+            self.end.stale_since()
+        }
+
+        fn watch(&self) -> Notices {
+            self.end.watch()
+        }
+
+        fn value(&self, name: &str) -> Result<Option<StoredValue>, MembersError> {
+            let less = |times: usize| times.checked_sub(1);
+            let order = Ordering::SeqCst;
+            if name.starts_with(DRAINS) && self.times.fetch_update(order, order, less).is_ok() {
+                return Err(MembersError::Refused("it is late".into()));
+            }
+            self.end.value(name)
+        }
+
+        fn values(&self, prefix: &str) -> Result<Vec<StoredValue>, MembersError> {
+            self.end.values(prefix)
+        }
+
+        fn put_value(&self, name: &str, bytes: &[u8], when: PutIf) -> Result<u64, MembersError> {
+            self.end.put_value(name, bytes, when)
+        }
+
+        fn remove_value(&self, name: &str, when: PutIf) -> Result<bool, MembersError> {
+            self.end.remove_value(name, when)
+        }
+
+        fn traffic(&self) -> Traffic {
+            self.end.traffic()
+        }
+    }
+
+    #[test]
+    fn one_that_is_asked_to_end_while_etcd_does_not_answer_learns_it_later() {
+        let cluster = Uuid::from_u128(9);
+        let memory = SharedMemory::new(cluster, Duration::from_secs(1), Arc::new(Boottime));
+        let end = memory.connect(cluster).unwrap();
+        let times = AtomicUsize::new(2);
+        let coordinator: Arc<dyn Coordinator> = Arc::new(Hesitant { end: Arc::clone(&end), times });
+        let watch = EndWatch::new(Arc::clone(&coordinator), &server(1, 10), 0);
+        ask_to_drain(&*end, &server(1, 10)).unwrap();
+        let (tell, told) = mpsc::channel();
+        thread::Builder::new().spawn(move || tell.send(watch.wait())).unwrap();
+        // By then nobody has told of anything else.
+        assert!(told.recv_timeout(NOTICE / 2).expect("it is told no more"));
     }
 }

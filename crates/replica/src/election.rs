@@ -31,8 +31,13 @@ pub trait Election: fmt::Debug + Send + Sync {
     /// This server could not begin to lead, or can no longer: another one should.
     fn give_up(&self);
 
-    /// Until when nobody else can have been elected, from now on; zero where that is not known.
-    fn certain_for(&self) -> Duration;
+    /// The name of the election that this server has won, while it should lead by it. This server wins none
+    /// that has the name of one before.
+    fn elected_as(&self) -> Option<u64>;
+
+    /// For how long, from now on, nobody else can have been elected since this server won the election of
+    /// this name; zero where that is not known, or another election has been held since.
+    fn certain_for(&self, election: u64) -> Duration;
 }
 
 /// The election of a cluster of one server.
@@ -48,7 +53,11 @@ impl Election for Alone {
 
     fn give_up(&self) {}
 
-    fn certain_for(&self) -> Duration {
+    fn elected_as(&self) -> Option<u64> {
+        Some(0)
+    }
+
+    fn certain_for(&self, _election: u64) -> Duration {
         Duration::ZERO
     }
 }

@@ -45,6 +45,34 @@ pub enum ReplicaError {
         /// What is wrong with it.
         why: String,
     },
+    /// The log of the store has lost what this server has, and nothing is there in its place.
+    #[error(
+        "empty {}, and all that the store has comes from there: object {number} of term {term} is \
+         applied there, and is in the log no more", dir.display()
+    )]
+    Diverged {
+        /// The directory.
+        dir: PathBuf,
+        /// Number of the last object that is applied there.
+        number: u64,
+        /// The term of it.
+        term: u64,
+    },
+    /// What the log holds cannot follow what this server has, also where it was read from its begin.
+    #[error(
+        "empty {}, and all comes from the store again: the log does not fit what is there, also \
+         where it is read from its begin", dir.display()
+    )]
+    Misfit {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// A collection takes no changes any more until its database is opened anew.
+    #[error("this server has to open its database anew: {why}")]
+    Stopped {
+        /// What has failed.
+        why: String,
+    },
     /// A file or a directory of this server.
     #[error("{}: {source}", path.display())]
     Files {

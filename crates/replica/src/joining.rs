@@ -41,6 +41,16 @@ pub struct ServerDirectory {
     file: ReplicaFile,
 }
 
+/// How what is in a directory stands to the log.
+enum DirectoryStanding {
+    /// The log goes on from it, or it is nobody's to judge.
+    Follows,
+    /// It has no database, or the log was cut beyond it.
+    FollowsNot,
+    /// It has what the log has not; what is said of that where nothing takes its place.
+    Diverged(ReplicaError),
+}
+
 /// A generation that has taken its place.
 #[derive(Debug)]
 pub struct JoinedGeneration {
@@ -63,9 +73,19 @@ impl ServerDirectory {
     /// has all. What an earlier fetch has left is removed where not.
     ///
     /// # Errors
-    /// The store, or the directory.
+    /// The store, or the directory. [`ReplicaError::Diverged`] and [`ReplicaError::Misfit`] where none can take
+    /// the place of what is of another history than the log.
     pub fn wants_generation(&self) -> Result<bool, ReplicaError> {
-        let wants = self.follows_not()? && self.needs_those_there()?;
+        let wants = match self.standing()? {
+            DirectoryStanding::Follows => false,
+            DirectoryStanding::FollowsNot => self.needs_those_there()?,
+            DirectoryStanding::Diverged(error) => {
+                if !self.needs_those_there()? {
+                    return Err(error);
+                }
+                true
+            }
+        };
         if !wants && self.is_ours()? {
             clear(&self.dir.join(GENERATIONS_DIR))?;
         }
@@ -79,18 +99,25 @@ impl ServerDirectory {
         Ok(some && (generations.newest()?.is_some() || self.store.log_begin(SHARD)? > 1))
     }
 
-    fn follows_not(&self) -> Result<bool, ReplicaError> {
+    fn standing(&self) -> Result<DirectoryStanding, ReplicaError> {
         // Whatever else is there is refused where the database is opened.
         if !self.is_ours()? {
-            return Ok(false);
+            return Ok(DirectoryStanding::Follows);
         }
         let catalog = self.dir.join(CATALOG_FILE);
         if !fs::exists(&catalog).map_err(ReplicaError::files(&catalog))? {
-            return Ok(true);
+            return Ok(DirectoryStanding::FollowsNot);
+        }
+        let dir = self.dir.clone();
+        if self.file.is_misfit() {
+            return Ok(DirectoryStanding::Diverged(ReplicaError::Misfit { dir }));
         }
         match ShardReader::open(&self.store, SHARD, self.file.position()) {
-            Ok(_) => Ok(false),
-            Err(LogError::Cut { .. } | LogError::Diverged { .. }) => Ok(true),
+            Ok(_) => Ok(DirectoryStanding::Follows),
+            Err(LogError::Cut { .. }) => Ok(DirectoryStanding::FollowsNot),
+            Err(LogError::Diverged { number, term, .. }) => {
+                Ok(DirectoryStanding::Diverged(ReplicaError::Diverged { dir, number, term }))
+            }
             Err(error) => Err(error.into()),
         }
     }

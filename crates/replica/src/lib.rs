@@ -21,6 +21,7 @@ mod header;
 mod held;
 mod joining;
 mod membership;
+mod numbers;
 mod objects;
 mod options;
 mod position;

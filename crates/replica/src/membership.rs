@@ -7,24 +7,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pipeann_members::{
-    ClusterMember, Coordinator, Error as MembersError, PutIf, ServerInfo, SharedFormats, Traffic,
+    ClusterMember, Coordinator, Error as MembersError, ServerInfo, SharedFormats, Traffic,
 };
 use uuid::Uuid;
 
 use crate::drain::{EndWatch, drain_of, drains};
 use crate::election::{Elected, Election};
+use crate::numbers::{numbers, take_number};
 use crate::work::SHARD;
 
 /// What this version writes and reads of what servers share. A version that makes a new format reads it
 /// first, and writes it when all servers read it: so a cluster is upgraded server by server.
 pub const FORMATS: SharedFormats = SharedFormats { writes: 1, oldest_read: 1, newest_read: 1 };
 
-/// Names of values that tell which server has a number.
-const NUMBERS: &str = "numbers/";
-/// Numbers that are not known are asked for so often at most.
+/// Numbers of servers that are not there are asked for so often at most.
 const ASKED_AGAIN: Duration = Duration::from_secs(1);
-/// Attempts to get a number while others get theirs.
-const ATTEMPTS: usize = 300;
 
 /// See the module's description. Shared between threads by reference.
 pub struct ClusterMembership {
@@ -86,8 +83,15 @@ impl ClusterMembership {
 
     /// The server with a number, where it is there.
     pub fn server(&self, number: u8) -> Option<ServerInfo> {
-        let id = self.known(number)?;
-        self.coordinator.servers().into_iter().find(|server| server.id == id)
+        let there = || {
+            let id = self.numbers().servers.get(&number).copied()?;
+            self.coordinator.servers().into_iter().find(|server| server.id == id)
+        };
+        // It may be that of another one since.
+        there().or_else(|| {
+            self.learn_numbers();
+            there()
+        })
     }
 
     /// The other servers whose leases run.
@@ -113,9 +117,18 @@ impl ClusterMembership {
         self.member.lease_left()
     }
 
-    /// Looks out for whether this server is asked to end.
+    /// Which of its leases this server certainly stands under now: each has a greater number than those
+    /// before, and the first is 1 or more.
+    pub fn lease(&self) -> Option<u64> {
+        let before = self.traffic().lease_losses;
+        let runs = !self.lease_left().is_zero();
+        // One that has begun between the looks may be either.
+        (runs && self.traffic().lease_losses == before).then_some(before + 1)
+    }
+
+    /// Looks out for whether this server is asked to end, and keeps its number in etcd meanwhile.
     pub fn drain_watch(&self) -> EndWatch {
-        EndWatch::new(Arc::clone(&self.coordinator), self.member.server())
+        EndWatch::new(Arc::clone(&self.coordinator), self.member.server(), self.number)
     }
 
     /// Stands for the lead no more, and hands it to another server where it is led here: to the one
@@ -153,19 +166,18 @@ impl ClusterMembership {
         self.member.leave()
     }
 
-    fn known(&self, number: u8) -> Option<Uuid> {
-        let mut numbers = self.numbers();
-        let due = numbers.asked.is_none_or(|asked| asked.elapsed() >= ASKED_AGAIN);
-        if !numbers.servers.contains_key(&number) && due {
-            numbers.asked = Some(Instant::now());
-            drop(numbers);
-            let read = read_numbers(&*self.coordinator);
-            numbers = self.numbers();
-            if let Ok(read) = read {
-                numbers.servers = read.into_iter().map(|(n, (id, _))| (n, id)).collect();
-            }
+    /// Reads who has which number, if that was not done a moment ago.
+    fn learn_numbers(&self) {
+        let mut known = self.numbers();
+        if known.asked.is_some_and(|asked| asked.elapsed() < ASKED_AGAIN) {
+            return;
         }
-        numbers.servers.get(&number).copied()
+        known.asked = Some(Instant::now());
+        drop(known);
+        match numbers(&*self.coordinator) {
+            Ok(servers) => self.numbers().servers = servers,
+            Err(error) => tracing::debug!("who has which number is not known: {error}"),
+        }
     }
 
     fn numbers(&self) -> MutexGuard<'_, KnownNumbers> {
@@ -211,8 +223,13 @@ impl Election for ClusterMembership {
         }
     }
 
-    fn certain_for(&self) -> Duration {
-        self.member.leads(SHARD.0).map_or(Duration::ZERO, |lead| lead.left)
+    fn elected_as(&self) -> Option<u64> {
+        self.member.leads(SHARD.0).map(|lead| lead.term)
+    }
+
+    fn certain_for(&self, election: u64) -> Duration {
+        let lead = self.member.leads(SHARD.0).filter(|lead| lead.term == election);
+        lead.map_or(Duration::ZERO, |lead| lead.left)
     }
 }
 
@@ -224,53 +241,6 @@ fn check_beside_all(
     let others = coordinator.servers();
     let mut others = others.iter().filter(|other| other.id != server.id);
     others.try_for_each(|other| server.check_beside(other))
-}
-
-/// Which server has which number, and by which revision.
-fn read_numbers(coordinator: &dyn Coordinator) -> Result<BTreeMap<u8, (Uuid, u64)>, MembersError> {
-    let values = coordinator.values(NUMBERS)?;
-    let number = |name: &str| name.strip_prefix(NUMBERS)?.parse::<u8>().ok();
-    let parsed = values.iter().filter_map(|value| {
-        let id = Uuid::from_slice(&value.bytes).ok()?;
-        Some((number(&value.name)?, (id, value.revision)))
-    });
-    Ok(parsed.collect())
-}
-
-/// The number that a server has, or the least that nobody has, or that of one that is gone.
-fn take_number(
-    coordinator: &dyn Coordinator,
-    id: Uuid,
-) -> Result<(u8, BTreeMap<u8, Uuid>), MembersError> {
-    let mut last = None;
-    for _ in 0..ATTEMPTS {
-        let taken = read_numbers(coordinator)?;
-        let servers = || taken.iter().map(|(&n, &(id, _))| (n, id)).collect();
-        if let Some((&number, _)) = taken.iter().find(|(_, (of, _))| *of == id) {
-            return Ok((number, servers()));
-        }
-        let free = (0..=u8::MAX).find(|number| !taken.contains_key(number));
-        let gone = || {
-            let live = coordinator.servers();
-            let gone = |(_, (of, _)): &(&u8, &(Uuid, u64))| !live.iter().any(|s| s.id == *of);
-            taken.iter().find(gone).map(|(&n, &(_, revision))| (n, PutIf::At(revision)))
-        };
-        let Some((number, when)) = free.map(|n| (n, PutIf::Absent)).or_else(gone) else {
-            let why = "256 servers are there, which is the most".to_owned();
-            return Err(MembersError::Invalid { what: "number of the server", why });
-        };
-        match coordinator.put_value(&format!("{NUMBERS}{number}"), id.as_bytes(), when) {
-            Ok(_) => {
-                let mut servers: BTreeMap<u8, Uuid> = servers();
-                servers.insert(number, id);
-                return Ok((number, servers));
-            }
-            // Somebody else has it by now.
-            Err(error @ MembersError::Conflict { .. }) => last = Some(error),
-            Err(error) => return Err(error),
-        }
-    }
-    Err(last.expect("there was an attempt"))
 }
 
 #[cfg(test)]

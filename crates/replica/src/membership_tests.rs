@@ -1,11 +1,13 @@
-//! Handing a lead over, and who may join.
+//! Handing a lead over, who may join, and numbers that etcd has lost.
+
+use std::thread;
 
 use pipeann_members::memory::SharedMemory;
 use pipeann_members::{Boottime, HandClock};
 
 use super::*;
 use crate::drain::ask_to_drain;
-use crate::tests::server_info;
+use crate::tests::{deadline, server_info};
 
 fn info(id: u128, writes: u32) -> ServerInfo {
     let formats = SharedFormats { writes, oldest_read: 1, newest_read: writes };
@@ -58,4 +60,36 @@ fn a_server_that_others_cannot_read_does_not_join() {
     let _second = join(2, 2).unwrap();
     let refused = join(1, 1).unwrap_err().to_string();
     assert!(refused.contains("this one reads 1 to 1"), "{refused}");
+}
+
+/// Waits until it is so.
+fn until(what: &str, mut comes: impl FnMut() -> bool) {
+    let end = deadline();
+    while !comes() {
+        assert!(Instant::now() < end, "waited for long: {what}");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_number_that_etcd_has_lost_goes_to_no_other_server() {
+    let cluster = Uuid::from_u128(9);
+    let memory = SharedMemory::new(cluster, Duration::from_secs(60), Arc::new(Boottime));
+    let join = |id| ClusterMembership::join(memory.connect(cluster).unwrap(), info(id, 1)).unwrap();
+    let (first, second) = (join(1), join(2));
+    for members in [&first, &second] {
+        let watch = members.drain_watch();
+        // It ends with the membership.
+        thread::Builder::new().spawn(move || watch.wait()).unwrap();
+    }
+    for id in [3, 4] {
+        memory.empty();
+        let known = || numbers(&*first.coordinator).unwrap().len();
+        until("numbers of those that are there", || known() == 2);
+        let third = join(id);
+        assert_eq!([&first, &second, &third].map(ClusterMembership::number), [0, 1, 2]);
+        // The number may have been another one's before.
+        let server = || second.server(2).map(|server| server.id);
+        until("whose a number is", || server() == Some(Uuid::from_u128(id)));
+    }
 }

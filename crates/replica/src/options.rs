@@ -41,9 +41,12 @@ pub struct ReplicaOptions {
     pub keep_log: Duration,
     /// What is younger stays in the store, though nobody wants it.
     pub gc_grace: Duration,
-    /// Is told when the log does not reach back to what this server has: it is to be opened anew, with
-    /// a generation.
+    /// Is told when this server has to be opened anew: the log does not go on from what it has, so that a
+    /// generation is to take its place, or a collection takes no changes any more since the disk has failed.
     pub cut_off: Option<SyncSender<()>>,
+    /// Whoever has to be opened anew since the disk has failed says so no sooner after it was opened: the
+    /// disk may fail again.
+    pub reopen_after: Duration,
     /// How often its clock is compared with the store's, whose time it goes by where its own is far from that.
     pub compare_clock: Option<Duration>,
     /// The time it goes by.
@@ -73,6 +76,7 @@ impl ReplicaOptions {
             keep_log: Duration::ZERO,
             gc_grace: GC_GRACE,
             cut_off: None,
+            reopen_after: Duration::from_secs(10),
             compare_clock: None,
             time: ServerTime::Machine,
             #[cfg(test)]

@@ -60,6 +60,9 @@ pub struct ReplicaFile {
     /// Number of the last object that is applied; 0 for none.
     #[serde(default)]
     number: u64,
+    /// The log could not be applied to what is there, though it was read from its begin.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    misfit: bool,
 }
 
 impl ReplicaFile {
@@ -72,7 +75,8 @@ impl ReplicaFile {
         let io = |source| ReplicaFileError::Io { path: path.clone(), source };
         match fs::metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let new = Self { format: FORMAT, cluster, server: new_server, term: 0, number: 0 };
+                let (server, term, number, misfit) = (new_server, 0, 0, false);
+                let new = Self { format: FORMAT, cluster, server, term, number, misfit };
                 fs::create_dir_all(dir).map_err(io)?;
                 // What a crash may have left.
                 let _ = fs::remove_file(beside(dir));
@@ -116,12 +120,17 @@ impl ReplicaFile {
     /// The same at another position.
     #[must_use]
     pub fn at(self, position: Position) -> Self {
-        Self { term: position.term, number: position.number, ..self }
+        Self { term: position.term, number: position.number, misfit: false, ..self }
     }
 
-    /// The file of the same server with nothing applied.
-    pub(crate) fn at_begin(self) -> Self {
-        Self { term: 0, number: 0, ..self }
+    /// The file of the same server with nothing applied; `misfit` where nothing can be, either.
+    pub(crate) fn at_begin(self, misfit: bool) -> Self {
+        Self { term: 0, number: 0, misfit, ..self }
+    }
+
+    /// Whether the log cannot be applied to what is there.
+    pub(crate) fn is_misfit(&self) -> bool {
+        self.misfit
     }
 
     /// Puts it on stable storage, in the place of the one that is there.
@@ -161,6 +170,12 @@ mod tests {
         made.at(position).save(dir.path()).unwrap();
         let found = ReplicaFile::open(dir.path(), cluster, Uuid::from_u128(7)).unwrap();
         assert_eq!((found.server(), found.position()), (server, Some(position)));
+        let misfit = found.at_begin(true);
+        misfit.save(dir.path()).unwrap();
+        let found = ReplicaFile::open(dir.path(), cluster, server).unwrap();
+        assert!(found == misfit && found.is_misfit() && found.position().is_none());
+        found.at(position).save(dir.path()).unwrap();
+        assert!(!ReplicaFile::open(dir.path(), cluster, server).unwrap().is_misfit());
         let other = ReplicaFile::open(dir.path(), Uuid::from_u128(5), server).unwrap_err();
         assert!(matches!(other, ReplicaFileError::OtherCluster { .. }), "{other}");
         let path = dir.path().join(REPLICA_FILE);

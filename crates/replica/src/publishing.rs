@@ -173,8 +173,11 @@ impl GenerationWork {
     fn take(&mut self, term: &LedTerm) -> Result<TakenFiles, ReplicaError> {
         let log_bytes = self.state.log_bytes();
         let (position, from) = term.time.applied();
-        // What was put up to there is written here after this.
+        // What was put up to there is written here after this, unless this disk has failed.
         self.database.sync_applied()?;
+        if let Some(why) = self.database.stopped() {
+            return Err(ReplicaError::Stopped { why });
+        }
         let inside = self.dir.join(GENERATIONS_DIR);
         fs::create_dir_all(&inside).map_err(ReplicaError::files(&inside))?;
         self.taken += 1;

@@ -112,6 +112,8 @@ impl Replica {
             file,
             requests,
             noted: options.time.now(),
+            opened: options.time.now(),
+            from_begin: file.position().is_none(),
         };
         let ending = UnforeseenEnd {
             state: Arc::clone(&state),
@@ -210,9 +212,15 @@ impl Replica {
     /// How far the log goes, where this server leads for certain: whoever has applied it up to there has
     /// all that was answered before the call.
     pub fn leads_up_to(&self) -> Option<Position> {
-        let position = self.term()?.time.newest().0;
+        let term = self.term()?;
+        let position = term.time.newest().0;
         // Looked at behind the position, so that nobody led in between.
-        (self.options.election.certain_for() > Duration::ZERO).then_some(position)
+        (self.is_certain_of(&term) && self.database.stopped().is_none()).then_some(position)
+    }
+
+    /// Whether nobody else leads for certain since this server has opened a term.
+    fn is_certain_of(&self, term: &LedTerm) -> bool {
+        self.options.election.certain_for(term.election) > Duration::ZERO
     }
 
     /// Returns where this server leads, and led still when it was asked: before a change is made, so that one
@@ -230,8 +238,13 @@ impl Replica {
         if self.term().is_some() { Ok(()) } else { Err(ReplicaError::Behind { why: why() }) }
     }
 
-    /// The leader said, asked at this moment, that the log goes so far.
-    pub fn heard(&self, position: Position, asked: Instant) {
+    /// A moment now, by a clock that goes on while the machine is suspended.
+    pub fn moment(&self) -> Duration {
+        self.options.time.moment()
+    }
+
+    /// The leader said, asked at this [moment](Self::moment), that the log goes so far.
+    pub fn heard(&self, position: Position, asked: Duration) {
         self.state.heard(position, asked);
     }
 
@@ -253,8 +266,14 @@ impl Replica {
         if self.options.planted == Some(crate::planted::ServerFault::LeaseTakenForGranted) {
             return true;
         }
-        term.has(wanted)
-            || term.log.failed().is_none() && self.options.election.certain_for() > Duration::ZERO
+        let has = term.has(wanted) || term.log.failed().is_none() && self.is_certain_of(term);
+        has && self.takes_changes(wanted)
+    }
+
+    /// Whether what this server has put is applied here too, where a read depends on that: to be asked when
+    /// the changes have ended that the read has to see, since one that failed on this disk has ended as well.
+    fn takes_changes(&self, wanted: ReadFreshness) -> bool {
+        wanted == ReadFreshness::Any || self.database.stopped().is_none()
     }
 
     /// Whether nothing is under way that others may have read from the log and that a read would miss here
@@ -329,8 +348,9 @@ impl Replica {
                 if self.leads_with(&term, wanted) {
                     return Ok(());
                 }
-                // What came of a put that failed is told by the log, and not by its leader.
-                if term.log.failed().is_none() {
+                // What came of a put that failed is told by the log, and not by its leader; and a failed
+                // disk does not have it.
+                if term.log.failed().is_none() && self.takes_changes(wanted) {
                     match term.leader.verify() {
                         Ok(()) => return Ok(()),
                         Err(LogError::Fenced { .. } | LogError::Poisoned { .. }) => {

@@ -37,7 +37,7 @@ pub struct ReplicaStatus {
     pub timestamp: u64,
     /// What keeps it from going on, if anything does.
     pub trouble: Option<String>,
-    /// The log does not reach back to what it has: it has to be opened anew, with a generation.
+    /// The log does not go on from what it has: it has to be opened anew, with a generation.
     pub cut_off: bool,
 }
 
@@ -52,10 +52,10 @@ struct ReadProgress {
     ended: u64,
     /// How often this server has come to lead.
     led: u64,
-    /// When the last read that came to the end began.
-    fresh: Option<Instant>,
+    /// When the last read that came to the end began, as a [moment](ServerTime::moment).
+    fresh: Option<Duration>,
     /// How far the leader said that the log goes, and when it was asked, where that is not here yet.
-    heard: Option<(Position, Instant)>,
+    heard: Option<(Position, Duration)>,
     /// Why nothing is read any more.
     died: Option<String>,
     stopping: bool,
@@ -71,7 +71,7 @@ impl ReadProgress {
             ReadFreshness::AtLeast(timestamp) => self.status.timestamp >= timestamp,
             ReadFreshness::Bounded { staleness, at_least } => {
                 self.status.timestamp >= at_least
-                    && self.fresh.is_some_and(|fresh| time.since(fresh) <= staleness)
+                    && self.fresh.is_some_and(|fresh| time.age(fresh) <= staleness)
             }
             ReadFreshness::Latest => false,
         }
@@ -194,7 +194,7 @@ impl SharedState {
 
     /// How long ago a read began that came to the log's end: what was acknowledged before that is here.
     pub(crate) fn age(&self) -> Option<Duration> {
-        self.progress().fresh.map(|fresh| self.time.since(fresh))
+        self.progress().fresh.map(|fresh| self.time.age(fresh))
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -240,12 +240,12 @@ impl SharedState {
     }
 
     /// A read to the log's end begins; to be given to [`end_read`](Self::end_read).
-    pub(crate) fn begin_read(&self) -> (u64, Instant) {
-        (self.progress().asked, self.time.now())
+    pub(crate) fn begin_read(&self) -> (u64, Duration) {
+        (self.progress().asked, self.time.moment())
     }
 
     /// A read has come to the end of the log.
-    pub(crate) fn end_read(&self, (asked, began): (u64, Instant)) {
+    pub(crate) fn end_read(&self, (asked, began): (u64, Duration)) {
         let mut progress = self.progress();
         progress.ended = progress.ended.max(asked);
         progress.fresh = Some(began);
@@ -276,13 +276,8 @@ impl SharedState {
         (progress.status.position, progress.status.timestamp) = (None, 0);
     }
 
-    /// What was applied here is of another history than the log's.
-    pub(crate) fn forget_applied(&self) {
-        self.progress().furthest = None;
-    }
-
     /// The leader said how far the log goes.
-    pub(crate) fn heard(&self, position: Position, asked: Instant) {
+    pub(crate) fn heard(&self, position: Position, asked: Duration) {
         let mut progress = self.progress();
         progress.heard = Some((position, asked));
         progress.compare_with_heard();
@@ -291,11 +286,11 @@ impl SharedState {
         self.moved.tell();
     }
 
-    /// Nothing is read any more.
+    /// Nothing is read any more; an earlier reason stays.
     pub(crate) fn die(&self, why: String) {
         let mut progress = self.progress();
-        (progress.status.leads, progress.status.trouble) = (None, Some(why.clone()));
-        progress.died = Some(why);
+        let why = progress.died.get_or_insert(why).clone();
+        (progress.status.leads, progress.status.trouble) = (None, Some(why));
         drop(progress);
         self.moved.tell();
     }

@@ -1,6 +1,11 @@
-//! What ends a wait for the log, and what does not.
+//! What ends a wait for the log, and what does not; how old data is.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use super::*;
+use crate::time::SimulatedTime;
 
 fn state() -> SharedState {
     SharedState::new(None, ServerTime::Machine)
@@ -84,6 +89,54 @@ fn what_was_applied_before_is_known_while_it_is_read_once_more() {
     state.applied(at(5), 9);
     state.applied(at(2), 4);
     assert_eq!([2, 5, 6].map(|number| state.has_applied(at(number))), [true, true, false]);
-    state.forget_applied();
-    assert!(!state.has_applied(at(2)), "it was of another history");
+}
+
+/// A machine that is suspended all the time: the clock stands by which it works.
+#[derive(Debug)]
+struct Suspended {
+    since: Instant,
+    moment: Mutex<Duration>,
+}
+
+impl SimulatedTime for Suspended {
+    fn now(&self) -> Instant {
+        self.since
+    }
+
+    fn moment(&self) -> Duration {
+        *self.moment.lock().unwrap()
+    }
+
+    fn wait(&self, _: Duration) {}
+
+    fn wait_to_be_told(&self, _: usize, _: Duration) {}
+
+    fn tell(&self, _: usize) {}
+
+    fn spawn(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[test]
+fn data_grows_old_while_the_machine_is_suspended() {
+    let hour = Duration::from_secs(3600);
+    let time = Arc::new(Suspended { since: Instant::now(), moment: Mutex::new(hour) });
+    let state = SharedState::new(None, ServerTime::Simulated(Arc::clone(&time) as _));
+    let bounded = ReadFreshness::Bounded { staleness: Duration::from_secs(5), at_least: 0 };
+    let pass = || *time.moment.lock().unwrap() += hour;
+    state.end_read(state.begin_read());
+    assert!(state.has(bounded));
+    pass();
+    assert_eq!((state.has(bounded), state.age()), (false, Some(hour)));
+    // So does what the leader was asked before.
+    let asked = time.moment();
+    let end = Position { term: 1, number: 1 };
+    state.applied(end, 2);
+    state.heard(end, asked);
+    assert!(state.has(bounded));
+    let asked = time.moment();
+    pass();
+    state.heard(end, asked);
+    assert!(!state.has(bounded));
 }

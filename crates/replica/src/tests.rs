@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use super::*;
 
+mod faults;
 mod restored;
 
 /// Whom everybody takes for elected: the number of a server.
@@ -41,7 +42,11 @@ impl Election for Vote {
 
     fn give_up(&self) {}
 
-    fn certain_for(&self) -> Duration {
+    fn elected_as(&self) -> Option<u64> {
+        (self.elected() == Elected::Me).then_some(0)
+    }
+
+    fn certain_for(&self, _: u64) -> Duration {
         Duration::ZERO
     }
 }
@@ -336,7 +341,7 @@ fn what_the_leader_says_of_the_log_counts_as_a_look_at_it() {
     assert!(!state.has(bounded), "it has never read to an end");
     let here = b.status().position.unwrap();
     let next = pipeann_store::Position { number: here.number + 1, ..here };
-    state.heard(next, Instant::now());
+    state.heard(next, ServerTime::Machine.moment());
     assert!(!state.has(bounded), "there is more than it has");
     state.applied(next, 2);
     assert!(state.has(bounded));
@@ -368,10 +373,8 @@ struct WonBefore {
 
 impl Election for WonBefore {
     fn elected(&self) -> Elected {
-        match self.asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
-            0 => Elected::Me,
-            _ => Elected::Other { address: "0".into() },
-        }
+        let elected = self.elected_as().map(|_| Elected::Me);
+        elected.unwrap_or_else(|| Elected::Other { address: "0".into() })
     }
 
     fn stand(&self, _newest_term: u64) {}
@@ -380,7 +383,12 @@ impl Election for WonBefore {
         self.given_up.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
     }
 
-    fn certain_for(&self) -> Duration {
+    fn elected_as(&self) -> Option<u64> {
+        // When the log is read, and when its term is about to be opened.
+        (self.asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 2).then_some(0)
+    }
+
+    fn certain_for(&self, _: u64) -> Duration {
         Duration::ZERO
     }
 }
@@ -419,7 +427,11 @@ impl Election for Failing {
         self.0.store(false, std::sync::atomic::Ordering::Relaxed);
     }
 
-    fn certain_for(&self) -> Duration {
+    fn elected_as(&self) -> Option<u64> {
+        None
+    }
+
+    fn certain_for(&self, _: u64) -> Duration {
         Duration::ZERO
     }
 }

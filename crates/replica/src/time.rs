@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use pipeann_db::replication::{BegunChanges, ChangesUnderWay};
+use pipeann_members::{BootClock as _, Boottime};
 
 /// In a simulation: how often somebody looks for what nobody tells of.
 const SIMULATED_LOOK: Duration = Duration::from_millis(5);
@@ -18,6 +19,8 @@ const SIMULATED_DOUBT: Duration = Duration::from_millis(250);
 pub trait SimulatedTime: std::fmt::Debug + Send + Sync {
     /// The time of this server.
     fn now(&self) -> Instant;
+    /// The time of this server by a clock that goes on while the machine is suspended.
+    fn moment(&self) -> Duration;
     /// Returns when so much time has passed; others work meanwhile.
     fn wait(&self, time: Duration);
     /// As [`wait`](Self::wait), or until [`tell`](Self::tell) is called with the same number.
@@ -47,6 +50,20 @@ impl ServerTime {
             Self::Machine => Instant::now(),
             Self::Simulated(time) => time.now(),
         }
+    }
+
+    /// Now, by the clock of leases: one that goes on while the machine is suspended, since data grows old
+    /// meanwhile.
+    pub(crate) fn moment(&self) -> Duration {
+        match self {
+            Self::Machine => Boottime.now(),
+            Self::Simulated(time) => time.moment(),
+        }
+    }
+
+    /// How long ago a moment of that clock was.
+    pub(crate) fn age(&self, moment: Duration) -> Duration {
+        self.moment().saturating_sub(moment)
     }
 
     /// How much time has passed since a moment.

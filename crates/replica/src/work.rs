@@ -9,9 +9,8 @@ use pipeann_db::catalog::UnixMs;
 use pipeann_db::collection::CollectionError;
 use pipeann_db::database::{Database, DatabaseError};
 use pipeann_db::replication::{SharedLog, SharedLogError};
-use pipeann_store::{
-    Batch, LeaderName, LogError, Position, ShardGenerations, ShardId, ShardLeader, ShardReader,
-};
+use pipeann_db::wal::WalError;
+use pipeann_store::{Batch, LeaderName, LogError, Position, ShardId, ShardLeader, ShardReader};
 
 use crate::ReplicaError;
 use crate::codec::{KIND_ACCESS, decode};
@@ -48,6 +47,9 @@ pub(crate) struct LogWork {
     pub(crate) file: ReplicaFile,
     pub(crate) requests: RequestsFile,
     pub(crate) noted: Instant,
+    pub(crate) opened: Instant,
+    /// The log is read from its begin, and its end was not seen since.
+    pub(crate) from_begin: bool,
 }
 
 /// A term that this server has opened, and does not lead by yet.
@@ -63,6 +65,8 @@ pub(crate) struct LedTerm {
     pub(crate) leader: Arc<ShardLeader>,
     pub(crate) time: Arc<TermTime>,
     pub(crate) log: Arc<SharedObjects>,
+    /// The election by which it was opened.
+    pub(crate) election: u64,
 }
 
 impl LedTerm {
@@ -87,68 +91,91 @@ impl LogWork {
     /// Works until the server ends.
     pub(crate) fn run(mut self) {
         let mut from = self.file.position();
-        while !self.state.is_stopping() {
-            match self.follow(from) {
+        while !self.state.is_stopping() && !self.state.has_died() {
+            let worked = match self.follow(from) {
                 // Elected, with all of the log up to there.
-                Ok(position) if !self.state.is_stopping() => match self.lead(position) {
-                    Ok(position) => from = position,
-                    Err(error) => {
-                        from = self.state.status().position.or(from);
-                        self.options.election.give_up();
-                        self.fail(&error);
-                    }
-                },
+                Ok(position) if !self.state.is_stopping() => self.lead(position),
                 Ok(_) => break,
-                Err(ReplicaError::Log(LogError::Cut { .. })) => {
-                    let why = "the log was cut beyond what this server has".to_owned();
-                    self.cut_off(why);
-                }
-                // Its own history is none of the log's, or not enough of it: a generation is taken. Where
-                // there is none, all is taken again, and what is there already is passed over.
-                Err(ReplicaError::Log(LogError::Diverged { .. })) if from.is_some() => {
-                    match self.has_generation() {
-                        Ok(true) => self.cut_off("what this server has is not in the log".into()),
-                        Ok(false) => {
-                            self.state.forget_applied();
-                            self.forget_position();
-                            from = None;
-                        }
-                        Err(error) => self.fail(&error),
-                    }
-                }
-                Err(error) if from.is_some() && is_gap(&error) => {
-                    self.forget_position();
-                    from = None;
-                }
+                Err(error) => Err(error),
+            };
+            from = match worked {
+                Ok(position) => position,
                 Err(error) => {
-                    from = self.state.status().position.or(from);
-                    self.fail(&error);
+                    // Until this one stands again, which it does at the log's end.
+                    self.options.election.give_up();
+                    self.recover(from, &error)
                 }
-            }
+            };
         }
         self.note_position(true);
     }
 
-    /// Says that it has to be opened anew, and rests.
+    /// Does what is left to do after an error; returns where it is to be read on.
+    fn recover(&mut self, from: Option<Position>, error: &ReplicaError) -> Option<Position> {
+        let reached = self.state.status().position.or(from);
+        match error {
+            ReplicaError::Log(LogError::Cut { .. }) => {
+                self.cut_off("the log was cut beyond what this server has".into());
+                from
+            }
+            // Its own history is none of the log's. Nothing of the log may be applied to it, where records
+            // of the same numbers would be passed over: a generation takes its place, or nothing can.
+            ReplicaError::Log(LogError::Diverged { .. }) => {
+                self.cut_off("what this server has is not in the log".into());
+                from
+            }
+            error if is_gap(error) && self.from_begin => {
+                // Once more would end here again.
+                self.forget_position(true);
+                self.state.trouble(error.to_string());
+                self.state.cut_off();
+                self.state.die(ReplicaError::Misfit { dir: self.dir.clone() }.to_string());
+                self.ask_to_be_opened();
+                None
+            }
+            error if is_gap(error) => {
+                self.forget_position(false);
+                self.from_begin = true;
+                None
+            }
+            error => {
+                let stopped = self.database.stopped();
+                match stopped.or_else(|| is_stopped(error).then(|| error.to_string())) {
+                    Some(why) => self.reopen(why),
+                    None => {
+                        self.state.trouble(error.to_string());
+                        self.state.rest(REST);
+                    }
+                }
+                reached
+            }
+        }
+    }
+
+    /// Says that something else has to take the place of what it has, and rests.
     fn cut_off(&self, why: String) {
         self.state.trouble(why);
         self.state.cut_off();
+        self.ask_to_be_opened();
+        self.state.rest(REST);
+    }
+
+    /// Says that it has to be opened anew since the disk has failed, which it may do again: not at once.
+    fn reopen(&self, why: String) {
+        self.state.trouble(why);
+        let ReplicaOptions { time, reopen_after, .. } = &self.options;
+        if self.state.rest(reopen_after.saturating_sub(time.since(self.opened))) == WorkSignal::Look
+        {
+            self.ask_to_be_opened();
+            self.state.rest(REST);
+        }
+    }
+
+    fn ask_to_be_opened(&self) {
         if let Some(told) = &self.options.cut_off {
             // It may have been told already, or have gone.
             let _ = told.try_send(());
         }
-        self.state.rest(REST);
-    }
-
-    fn has_generation(&self) -> Result<bool, ReplicaError> {
-        let generations = ShardGenerations::new(&self.options.store, SHARD);
-        Ok(!generations.ids()?.is_empty())
-    }
-
-    /// Says what is wrong, and rests.
-    fn fail(&self, error: &ReplicaError) {
-        self.state.trouble(error.to_string());
-        self.state.rest(REST);
     }
 
     /// Reads and applies until this server is elected, or ends; returns how far it has come.
@@ -188,6 +215,7 @@ impl LogWork {
                 reading
             };
             self.state.end_read(reading);
+            self.from_begin = false;
             self.note_position(false);
             self.options.election.stand(reader.position().map_or(0, |position| position.term));
             if self.is_elected() {
@@ -222,9 +250,19 @@ impl LogWork {
         self.options.election.elected() == Elected::Me
     }
 
+    /// Whether it is elected still by this election. It may have been another server since, and this one
+    /// again: then the log may be longer.
+    fn is_elected_as(&self, election: u64) -> bool {
+        self.options.election.elected_as() == Some(election)
+    }
+
     /// Reads the log to its end and opens a term there; `None` where this server is not elected any more
     /// by then: it may have been stopped or asleep, and its opening would end the term of who is.
-    fn open_term(&self, from: Option<Position>) -> Result<Option<OpenedTerm>, ReplicaError> {
+    fn open_term(
+        &self,
+        from: Option<Position>,
+        election: u64,
+    ) -> Result<Option<OpenedTerm>, ReplicaError> {
         let name = LeaderName::new(self.options.name.clone())?;
         let mut newest = self.state.status().timestamp;
         let mut take = |batch: Batch| {
@@ -237,7 +275,7 @@ impl LogWork {
             newest = newest.max(batch.timestamp);
             Ok(())
         };
-        let (store, mut is_wanted) = (&self.options.store, || self.is_elected());
+        let (store, mut is_wanted) = (&self.options.store, || self.is_elected_as(election));
         let opened = ShardLeader::open_while(store, SHARD, from, &name, &mut is_wanted, &mut take)?;
         Ok(opened.map(|leader| {
             let newest = newest.max(leader.stamp().timestamp);
@@ -247,12 +285,15 @@ impl LogWork {
 
     /// Opens a term and leads until it is over; returns how far the log was applied.
     fn lead(&mut self, from: Option<Position>) -> Result<Option<Position>, ReplicaError> {
-        let Some(OpenedTerm { leader, newest }) = self.open_term(from)? else {
+        // By the election of now: whoever led before it has put what is read here.
+        let election = self.options.election.elected_as();
+        let opened = election.map(|election| self.open_term(from, election)).transpose()?.flatten();
+        let (Some(election), Some(OpenedTerm { leader, newest })) = (election, opened) else {
             self.options.election.give_up();
             return Ok(self.state.status().position.or(from));
         };
         let opened = (leader.position(), newest);
-        if !self.is_elected() {
+        if !self.is_elected_as(election) {
             let (position, timestamp) = opened;
             self.state.applied(position, timestamp);
             self.options.election.give_up();
@@ -284,35 +325,60 @@ impl LogWork {
         self.database.lead(Arc::clone(&log) as Arc<dyn SharedLog>)?;
         tracing::info!(term, "this server leads");
         let log_of_term = Arc::clone(&log);
-        self.set_term(Some(LedTerm { leader, time: Arc::clone(&time), log: log_of_term }));
+        self.set_term(Some(LedTerm {
+            leader,
+            time: Arc::clone(&time),
+            log: log_of_term,
+            election,
+        }));
         self.state.leads(Some(term));
-        while log.failed().is_none() && self.is_elected() {
-            if self.state.wait(self.options.poll.max(Duration::from_millis(100)))
-                == WorkSignal::Stop
-            {
-                break;
-            }
-            self.note_applied(&time);
-            self.note_position(false);
-        }
-        let why =
-            log.failed().map_or_else(|| "it was not elected again".to_owned(), |e| e.to_string());
+        let why = self.end_of_term(&log, &time, election);
+        let stopped = self.database.stopped();
         tracing::info!(term, "this server leads no more: {why}");
         log.end(SharedLogError::NotLeading { why: "its term is over".into() });
         self.state.leads(None);
         self.set_term(None);
         self.options.election.give_up();
         // What was put is written here too, when those under way have ended.
-        self.database.follow()?;
-        Ok(Some(self.note_applied(&time)))
+        let follows = self.database.follow();
+        follows.map_err(|error| ReplicaError::Stopped { why: error.to_string() })?;
+        if let Some(why) = stopped {
+            return Err(ReplicaError::Stopped { why });
+        }
+        self.note_applied(&time);
+        Ok(self.state.status().position.or(from))
+    }
+
+    /// Waits for the end of a term, and says why it has come.
+    fn end_of_term(&mut self, log: &SharedObjects, time: &TermTime, election: u64) -> String {
+        let poll = self.options.poll.max(Duration::from_millis(100));
+        loop {
+            if let Some(error) = log.failed() {
+                return error.to_string();
+            }
+            // Others read what this server has put and does not have.
+            if let Some(why) = self.database.stopped() {
+                return why;
+            }
+            if !self.is_elected_as(election) {
+                return "it was not elected again".to_owned();
+            }
+            if self.state.wait(poll) == WorkSignal::Stop {
+                return "it ends".to_owned();
+            }
+            self.note_applied(time);
+            self.note_position(false);
+        }
     }
 
     /// Says how far a term's objects are applied. One may be there, and its writers told of a failure, so
     /// that it is not applied: it is read again by whoever follows.
-    fn note_applied(&self, time: &TermTime) -> Position {
+    fn note_applied(&self, time: &TermTime) {
         let (position, timestamp) = time.applied();
-        self.state.applied(position, timestamp);
-        position
+        // Looked at behind that: what has ended may have failed on this disk.
+        if self.database.stopped().is_none() {
+            self.state.applied(position, timestamp);
+        }
     }
 
     /// Applies what an object holds.
@@ -333,10 +399,11 @@ impl LogWork {
     }
 
     /// What is applied here does not go as far as was noted, or is of another history. It is read from
-    /// the begin; where the log is cut, a generation is taken, also where this ends before.
-    fn forget_position(&mut self) {
+    /// the begin, unless that was done and is no use (`misfit`); where the log is cut, a generation is taken,
+    /// also where this ends before.
+    fn forget_position(&mut self, misfit: bool) {
         self.state.forget_position();
-        let file = self.file.at_begin();
+        let file = self.file.at_begin(misfit);
         match file.save(&self.dir) {
             Ok(()) => self.file = file,
             Err(error) => tracing::warn!("what this server has is not forgotten: {error}"),
@@ -349,6 +416,10 @@ impl LogWork {
         if self.file.position() == Some(position)
             || !at_once && self.options.time.since(self.noted) < self.options.note
         {
+            return;
+        }
+        // Looked at behind the position: what was not applied on this disk is not passed over by a start.
+        if self.database.stopped().is_some() {
             return;
         }
         self.noted = self.options.time.now();
@@ -382,6 +453,18 @@ fn is_gap(error: &ReplicaError) -> bool {
         _ => return false,
     };
     matches!(shared, SharedLogError::Gap { .. })
+}
+
+/// Whether a collection takes no changes any more until it is opened anew.
+fn is_stopped(error: &ReplicaError) -> bool {
+    match error {
+        ReplicaError::Stopped { .. } => true,
+        ReplicaError::Database(DatabaseError::Collection { source, .. }) => matches!(
+            **source,
+            CollectionError::Stopped { .. } | CollectionError::Log(WalError::Poisoned { .. })
+        ),
+        _ => false,
+    }
 }
 
 /// Applies what an object holds.

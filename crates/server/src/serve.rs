@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pipeann_engine::memory::MemoryLimit;
 use pipeann_milvus::{
-    DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, Listening, ServeError, ServeOptions,
-    ServerTls, listen,
+    DEFAULT_METRICS_PORT, DEFAULT_PORT, FrontendSettings, Listening, Peers, ServeError,
+    ServeOptions, ServerTls, listen,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -164,7 +164,7 @@ pub fn run(args: &ServerFlags) -> Result<()> {
         ..ServeOptions::default()
     };
     while serve(args, &options, (&ending, &interrupted))? == EndCause::CutOff {
-        say("the log does not reach back to what is here; all is taken anew");
+        say("this server cannot go on with what it has open; it is opened anew");
     }
     Ok(())
 }
@@ -202,13 +202,16 @@ fn serve(
         return Ok(EndCause::CutOff);
     };
     let database = Arc::clone(opened.database());
-    options.peers = opened.peers();
+    let peers = opened.peers();
+    options.peers = peers.clone().map(|peers| peers as Arc<dyn Peers>);
     let settings = FrontendSettings { database, now: Arc::new(now) };
     meanwhile.as_mut().map(Meanwhile::leave_metrics);
     let listening = listen_with_metrics(settings, options, args.metrics_port)?;
     // Somebody has taken connections until now, so none was refused.
     let told = meanwhile.is_some_and(Meanwhile::end);
-    opened.look();
+    if let Some(peers) = peers {
+        peers.begin();
+    }
     say_where(args, &listening, told);
     ending.by_drain_of(&opened)?;
     ending.by_cut_off(is_cut_off)?;

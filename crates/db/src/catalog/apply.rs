@@ -242,8 +242,9 @@ impl Catalog {
         Ok(Some(draft))
     }
 
-    /// Saves the state to which a change from the shared log leads, and shows it to readers. Nobody
-    /// changes the catalogue meanwhile.
+    /// Saves the state to which a change from the shared log leads, and shows it to readers. Where the
+    /// same change was made here meanwhile, by a call from when this server led, it changes nothing;
+    /// nobody makes another one.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -252,7 +253,12 @@ impl Catalog {
         if writer.poisoned {
             return Err(CatalogError::Poisoned);
         }
-        self.save(&mut writer, &self.snapshot(), &state)?;
+        let before = self.snapshot();
+        if state.revision <= before.revision {
+            // Twice in the file it would make that unreadable.
+            return Ok(());
+        }
+        self.save(&mut writer, &before, &state)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
         Ok(())
     }

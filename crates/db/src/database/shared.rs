@@ -3,15 +3,14 @@
 //!
 //! What a change of the catalogue brings about is done in the order of a leader's own changes: the
 //! directory of a collection is there before the catalogue names it, and goes after the catalogue has
-//! forgotten it. Records of collections that the catalogue has no more are passed over.
+//! forgotten it. Records of collections that the catalogue has no more are passed over. One that it
+//! has, and that could not be opened, is opened before anything goes on: its rows would be missing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use super::{Database, DatabaseError};
-use crate::catalog::{
-    CatalogError, CollectionEntry, CollectionId, IndexState, Snapshot, UnixMs, WantedLoad,
-};
+use crate::catalog::{CollectionEntry, CollectionId, IndexState, Snapshot, UnixMs, WantedLoad};
 use crate::collection::{self, Collection, CollectionIdentity, collection_dir};
 use crate::disk::remove_tree;
 use crate::replication::{
@@ -49,7 +48,8 @@ impl Database {
                 let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
                 match self.catalog.foresee(revision, delta)? {
                     Some(state) => self.follow_catalog(state),
-                    None => Ok(()),
+                    // An attempt before may have come no further than to the catalogue.
+                    None => self.open_missing(),
                 }
             }
             SharedChange::Access { file } => Ok(self.access.follow(file)?),
@@ -58,7 +58,7 @@ impl Database {
                 Ok(())
             }
             SharedChange::Record { collection, seq, kind, payload } => {
-                let Some(collection) = self.collection_by_id(CollectionId(collection)) else {
+                let Some(collection) = self.named_collection(CollectionId(collection))? else {
                     return Ok(());
                 };
                 let applied = collection.apply_shared(seq, kind, payload, written);
@@ -70,13 +70,14 @@ impl Database {
     /// From now on changes are made here, by a log whose changes so far are all applied.
     ///
     /// # Errors
-    /// What a collection says; this server then follows.
+    /// What a collection says, also one that could not be opened before; this server then follows.
     pub fn lead(&self, log: Arc<dyn SharedLog>) -> Result<(), DatabaseError> {
         let Some(leadership) = self.leadership() else {
             let why = "only this server has it".to_owned();
             return Err(SharedLogError::NotLeading { why }.into());
         };
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.open_missing()?;
         leadership.set(LogStanding::Leads(log));
         let collections = self.all_collections();
         let led = collections.iter().try_for_each(|collection| {
@@ -101,26 +102,50 @@ impl Database {
     /// if they are.
     ///
     /// # Errors
-    /// Where the disk of a collection has failed: the database is to be opened again.
+    /// Where the disk of a collection has failed: the database is to be opened again. The others follow
+    /// all the same.
     pub fn follow(&self) -> Result<(), DatabaseError> {
         let Some(leadership) = self.leadership() else { return Ok(()) };
         leadership.set(LogStanding::Follows);
         // Whoever changes the catalogue is told that this server does not lead.
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = Ok(());
         for collection in self.all_collections() {
-            collection.follow().map_err(|error| self.of_collection(&collection, error))?;
+            // One that still led would take what comes from the shared log for its own.
+            let followed = collection.follow();
+            all = all.and(followed.map_err(|error| self.of_collection(&collection, error)));
         }
-        Ok(())
+        all
+    }
+
+    /// The name of a collection that takes nothing more until the database is opened again, and why: its
+    /// disk has failed, or what stands in its log could not be applied. `None` where all is well, and
+    /// where the shared log takes no more of this server, which ends with [`follow`](Self::follow). Meant
+    /// to be asked often.
+    pub fn stopped(&self) -> Option<String> {
+        let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
+        collections.values().find_map(|collection| {
+            let why = collection.needs_opening()?;
+            // One that is just being dropped has stopped for that.
+            let entry = collection.entry().ok()?;
+            Some(format!("collection `{}`: {why}", entry.name))
+        })
     }
 
     /// Puts on stable storage all changes that were in the shared log before the call, also those that
     /// this server has put there and is about to make: a start needs the shared log from there on only.
     ///
     /// # Errors
-    /// A collection whose log cannot be synced; changes that a disk did not take, and still does not.
+    /// A collection whose log cannot be synced, or that cannot be opened; changes that a disk did not
+    /// take, and still does not.
     pub fn sync_applied(&self) -> Result<(), DatabaseError> {
         self.catalog.settle()?;
         self.access.settle()?;
+        if !self.missing().is_empty() {
+            // One that is just being created is there when that has ended.
+            let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+            self.open_missing()?;
+        }
         self.all_collections().iter().try_for_each(|collection| {
             collection.sync_log().map_err(|error| self.of_collection(collection, error))
         })
@@ -135,6 +160,36 @@ impl Database {
     pub fn all_collections(&self) -> Vec<Arc<Collection>> {
         let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
         collections.values().cloned().collect()
+    }
+
+    /// The collection of this id; `None` where the catalogue has none.
+    fn named_collection(&self, id: CollectionId) -> Result<Option<Arc<Collection>>, DatabaseError> {
+        let open = self.collection_by_id(id);
+        if open.is_some() || self.catalog.snapshot().collection_by_id(id).is_none() {
+            return Ok(open);
+        }
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.open_missing()?;
+        Ok(self.collection_by_id(id))
+    }
+
+    /// Collections that the catalogue has and that are not open.
+    fn missing(&self) -> Vec<Arc<CollectionEntry>> {
+        // The catalogue second, since it forgets a collection first.
+        let open = self.collections.read().unwrap_or_else(PoisonError::into_inner);
+        let snapshot = self.catalog.snapshot();
+        snapshot.all_collections().filter(|entry| !open.contains_key(&entry.id)).cloned().collect()
+    }
+
+    /// Opens those that are missing, under `changing`.
+    fn open_missing(&self) -> Result<(), DatabaseError> {
+        for entry in self.missing() {
+            let settings = self.options.collection.clone();
+            let opened = collection::open(&self.home, Arc::clone(&self.catalog), &entry, settings);
+            let opened = opened.map_err(DatabaseError::of(&entry.name))?;
+            self.write_collections().insert(entry.id, opened);
+        }
+        Ok(())
     }
 
     fn of_collection(
@@ -167,13 +222,7 @@ impl Database {
                 Some(_) => {}
             }
         }
-        for entry in after.all_collections().filter(|entry| !was.contains_key(&entry.id)) {
-            let settings = self.options.collection.clone();
-            let opened = collection::open(&self.home, Arc::clone(&self.catalog), entry, settings);
-            let opened = opened.map_err(DatabaseError::of(&entry.name))?;
-            self.write_collections().insert(entry.id, opened);
-        }
-        Ok(())
+        self.open_missing()
     }
 
     /// A collection that the catalogue has no more goes with its directory.
@@ -193,9 +242,8 @@ impl Database {
         was: &CollectionEntry,
         is: &CollectionEntry,
     ) -> Result<(), DatabaseError> {
-        let Some(collection) = self.collection_by_id(is.id) else {
-            return Err(CatalogError::Poisoned.into());
-        };
+        // One that is missing will be opened as the catalogue is now.
+        let Some(collection) = self.collection_by_id(is.id) else { return Ok(()) };
         for index in was.indexes.iter().filter(|i| !is.indexes.iter().any(|now| now.id == i.id)) {
             collection.drop_graph(index.id, index.field);
         }

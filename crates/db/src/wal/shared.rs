@@ -46,6 +46,12 @@ impl Log {
         self.shared.is_some() && self.queue().follows
     }
 
+    /// Why it takes no more records, if so: until it follows where the shared log has refused some, and
+    /// until it is opened again where the disk has failed.
+    pub(crate) fn failed(&self) -> Option<CommitFailure> {
+        self.queue().failed.clone()
+    }
+
     /// What is submitted from now on is new to the shared log. All that is there is in this one, and
     /// nobody submits meanwhile.
     pub fn begin_to_lead(&self) {

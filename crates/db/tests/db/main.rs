@@ -38,6 +38,7 @@ mod scales;
 mod schemas;
 mod selected;
 mod shared;
+mod shared_faults;
 mod shared_snapshot;
 mod snapshot;
 mod snapshot_index;

@@ -22,11 +22,11 @@ use crate::data::{batch, collection, create, keys, load, options, place, rows, s
 /// One server: its directory, and how much of the log it has applied.
 pub(crate) struct Server {
     pub(crate) database: Database,
-    log: MemoryLog,
+    pub(crate) log: MemoryLog,
     pub(crate) applied: usize,
 }
 
-fn shared() -> DatabaseOptions {
+pub(crate) fn shared() -> DatabaseOptions {
     DatabaseOptions { shared: true, ..options() }
 }
 

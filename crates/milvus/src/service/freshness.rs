@@ -22,8 +22,7 @@ use super::routes::{LocalRead, Route};
 
 /// How long a read waits for data whose client does not say how long it waits.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a call waits for users that are newer than those here. Who is known is answered without
-/// them.
+/// How long a call waits for users that are newer than those here.
 const FOR_USERS: Duration = Duration::from_secs(1);
 
 impl From<PeersError> for Status {
@@ -118,12 +117,15 @@ impl Service {
     }
 }
 
-/// Waits until users and roles are as new as anything that was answered, where there are others. What is
-/// here counts where it is not known what is newest.
-pub(super) async fn newest_users(peers: Option<&Arc<dyn Peers>>, timeout: Option<Duration>) {
+/// Waits until users and roles are as new as is wanted, where there are others. What is here counts where it
+/// is not known what is newest.
+pub(super) async fn users_of(
+    peers: Option<&Arc<dyn Peers>>,
+    wanted: ReadTime,
+    timeout: Option<Duration>,
+) {
     if let Some(peers) = peers
-        && let Err(error) =
-            peers.catch_up(None, ReadTime::Latest, patience(timeout, FOR_USERS)).await
+        && let Err(error) = peers.catch_up(None, wanted, patience(timeout, FOR_USERS)).await
     {
         tracing::debug!(%error, "users are looked up among those that are known here");
     }

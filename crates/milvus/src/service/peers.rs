@@ -8,7 +8,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::CollectionId;
 use subtle::ConstantTimeEq as _;
@@ -48,7 +48,9 @@ pub type CatchUp<'a> = Pin<Box<dyn Future<Output = Result<(), PeersError>> + Sen
 /// 4. *What is taken away is gone everywhere.* A drop, rows that are truncated, a change of an alias, a right that is revoked, a
 ///    password that is changed and a field that is added are answered when every server that
 ///    answers reads has them. So names that are known here are not looked up anew for every search;
-///    those that are not known are looked up with `catch_up(None, Latest)`, and then refused.
+///    those that are not known are looked up with `catch_up(None, Latest)`, and then refused. At a server
+///    that the others may not have waited for, `catch_up` returns when it has what is newest, whatever was
+///    asked for.
 /// 5. *Who does not lead changes nothing.* It is made sure who leads when a request is there; a call that
 ///    began then may end when another server leads, and the database refuses the write. A change that finds
 ///    nothing to do is no write: so whoever answers it led for certain after it came.
@@ -88,8 +90,11 @@ pub trait Peers: Send + Sync + fmt::Debug {
     /// How far the log goes, where this server leads for certain after it was asked.
     fn leads_up_to(&self) -> Option<SharedLogEnd>;
 
-    /// The leader, asked at this moment, said that the log goes so far.
-    fn heard(&self, end: SharedLogEnd, asked: Instant);
+    /// A moment now, by a clock that goes on while the machine is suspended.
+    fn moment(&self) -> Duration;
+
+    /// The leader, asked at this [moment](Self::moment), said that the log goes so far.
+    fn heard(&self, end: SharedLogEnd, asked: Duration);
 
     /// The number of this server, which no other one has. It stands in the timestamps of iterators.
     fn number(&self) -> u8;

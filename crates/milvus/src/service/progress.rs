@@ -12,11 +12,11 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tonic::Status;
 use tonic::body::Body;
 use tonic::codegen::Service as HttpService;
 use tonic::codegen::http::{HeaderMap, HeaderValue, Request, Response};
 use tonic::server::NamedService;
+use tonic::{Code, Status};
 
 use super::edge::Edge;
 use super::peers::{LeaderAt, PeerKey, Peers, SharedLogEnd};
@@ -74,6 +74,16 @@ impl HttpService<Request<Body>> for ProgressDoor {
     }
 }
 
+/// Whether an answer says that so much is applied. A server that does not know the question is of another
+/// version, or has no data yet and answers no read.
+fn has_applied(answer: &HeaderMap, wanted: u64) -> bool {
+    let is_unknown = || {
+        let status = answer.get("grpc-status").map(|it| Code::from_bytes(it.as_bytes()));
+        status == Some(Code::Unimplemented)
+    };
+    number(answer, APPLIED).map_or_else(is_unknown, |applied| applied >= wanted)
+}
+
 fn number(headers: &HeaderMap, name: &str) -> Option<u64> {
     headers.get(name)?.to_str().ok()?.parse().ok()
 }
@@ -105,10 +115,7 @@ impl Edge {
                 let asked = self.ask(&server, question(wanted, key.as_ref()));
                 let patience = ANSWER.min(until.saturating_duration_since(Instant::now()));
                 let has = match tokio::time::timeout(patience, asked).await {
-                    Ok(Ok(answer)) => {
-                        // One that does not know the question is of another version.
-                        number(answer.headers(), APPLIED).is_none_or(|applied| applied >= wanted)
-                    }
+                    Ok(Ok(answer)) => has_applied(answer.headers(), wanted),
                     Ok(Err(_)) | Err(_) => false,
                 };
                 if !has {
@@ -142,7 +149,7 @@ pub(super) async fn listen_to_leader(edge: Weak<Edge>) {
         tokio::time::sleep(BETWEEN_QUESTIONS).await;
         let Some(edge) = edge.upgrade() else { return };
         let LeaderAt::There(server) = edge.peers.leader() else { continue };
-        let asked = Instant::now();
+        let asked = edge.peers.moment();
         let answer = tokio::time::timeout(ANSWER, edge.ask(&server, question(0, None))).await;
         let Ok(Ok(answer)) = answer else { continue };
         let end = answer.headers().get(LOG_END).and_then(|end| end.to_str().ok()?.split_once(':'));
@@ -151,5 +158,27 @@ pub(super) async fn listen_to_leader(edge: Weak<Edge>) {
         {
             edge.peers.heard(SharedLogEnd { term, number }, asked);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_does_not_know_the_question_is_not_waited_for() {
+        let answer = |name: &'static str, value: &str| {
+            HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())])
+        };
+        for (applied, has) in [("6", false), ("7", true), ("8", true)] {
+            assert_eq!(has_applied(&answer(APPLIED, applied), 7), has, "{applied}");
+        }
+        let refused = |status: Status| status.into_http::<()>().into_parts().0.headers;
+        assert!(has_applied(&refused(Status::unimplemented("")), 7));
+        let later = [Status::unavailable("later"), Status::resource_exhausted("later")];
+        for status in later {
+            assert!(!has_applied(&refused(status), 7));
+        }
+        assert!(!has_applied(&HeaderMap::new(), 7));
     }
 }

@@ -31,10 +31,10 @@ use super::caller::{CallerName, named_database_of};
 use super::calls::called;
 use super::connections::{BusyConnection, Connections};
 use super::edge::Edge;
-use super::freshness::newest_users;
+use super::freshness::users_of;
 use super::leaving::LeavingAnswer;
 use super::messages::{Arriving, CallMemory, Messages, grow};
-use super::peers::Peers;
+use super::peers::{Peers, ReadTime};
 use super::users::FIRST_PASSWORD;
 use super::{repeats, rights, shown};
 use crate::proto::codec::{CHARGED, DecodedBytes};
@@ -97,14 +97,17 @@ impl Guard {
                     .map(|(user, password)| (user.to_owned(), password.to_owned()))
                     .ok_or_else(wrong)?;
                 let access = Arc::clone(&database);
-                // Who was right before waits for nobody.
+                let timeout = timeout_in(request.headers());
+                // Who was right before waits for nobody, as long as the others wait for this server before
+                // they answer that his password is another one.
+                users_of(peers, ReadTime::Any, timeout).await;
                 if !database.access().knows(&user, &password) {
                     let from = remote(request).map(|address| address.ip());
                     let waits = |from| attempts.wait(&user, from, Instant::now());
                     if let Some(wait) = from.and_then(waits) {
                         return Err(later(wait));
                     }
-                    newest_users(peers, timeout_in(request.headers())).await;
+                    users_of(peers, ReadTime::Latest, timeout).await;
                     let named = user.clone();
                     let proof = tokio::task::spawn_blocking(move || {
                         database.access().authenticates(&named, &password, FIRST_PASSWORD)
@@ -129,7 +132,7 @@ impl Guard {
                 let check = || rights::check_anywhere(access.access(), &user, call, named);
                 let mut may = check();
                 if may.is_err() && peers.is_some() {
-                    newest_users(peers, timeout_in(request.headers())).await;
+                    users_of(peers, ReadTime::Latest, timeout).await;
                     may = check();
                 }
                 request.extensions_mut().insert(CallerName(user));

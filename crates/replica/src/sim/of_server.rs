@@ -66,6 +66,10 @@ impl SimulatedTime for OfServer {
         self.world.began() + self.time()
     }
 
+    fn moment(&self) -> Duration {
+        self.time()
+    }
+
     fn wait(&self, time: Duration) {
         self.world.wait(time);
     }

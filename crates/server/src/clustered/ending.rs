@@ -26,7 +26,7 @@ const HANDING_OVER: Duration = Duration::from_secs(10);
 pub(crate) enum EndCause {
     /// It was asked to, by this.
     Asked(&'static str),
-    /// It is to begin anew, with files from the store.
+    /// It is to begin anew: it cannot go on with what it has open.
     CutOff,
 }
 

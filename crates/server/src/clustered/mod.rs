@@ -7,18 +7,16 @@ mod joined;
 mod peers;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_members::{Coordinator, ServerInfo, ServerKey};
-use pipeann_milvus::{PeerTls, Peers, peers_waiting};
+use pipeann_milvus::PeerTls;
 use pipeann_replica::{ClusterMembership, FORMATS, Replica, ReplicaFile};
 use pipeann_store::ClusterStore;
-use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 pub(crate) use self::ending::{EndCause, ServerEnding};
@@ -108,19 +106,9 @@ impl Opened {
     }
 
     /// What the door asks of other servers.
-    pub(crate) fn peers(&self) -> Option<Arc<dyn Peers>> {
+    pub(crate) fn peers(&self) -> Option<Arc<ClusterPeers>> {
         let Self::Clustered { replica, members, tls } = self else { return None };
-        let (replica, members) = (Arc::clone(replica), members.clone());
-        let (tls, began, written) = (tls.clone(), Instant::now(), AtomicU64::new(0));
-        let waiting = Arc::new(Semaphore::new(peers_waiting()));
-        Some(Arc::new(ClusterPeers { replica, members, tls, began, written, waiting }))
-    }
-
-    /// Looks at the log at once: until it answered by itself nobody asked whether it has what others have.
-    pub(crate) fn look(&self) {
-        if let Self::Clustered { replica, .. } = self {
-            replica.nudge();
-        }
+        Some(Arc::new(ClusterPeers::new(Arc::clone(replica), members.clone(), tls.clone())))
     }
 
     /// Tells the others that this server goes, after its last call: another one leads at once.

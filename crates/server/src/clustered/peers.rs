@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pipeann_db::catalog::CollectionId;
-use pipeann_members::ServerInfo;
+use pipeann_members::{BootClock as _, Boottime, ServerInfo};
 use pipeann_milvus::{
     CatchUp, LeaderAt, MetricFamily, PeerKey, PeerTls, Peers, PeersError, ReadTime, ServerAt,
-    SharedLogEnd,
+    SharedLogEnd, peers_waiting,
 };
 use pipeann_replica::{
     ClusterMembership, Elected, Election, ReadFreshness as Wanted, Replica, ReplicaError,
@@ -20,18 +20,22 @@ use tokio::sync::Semaphore;
 use super::figures::{self, FiguredServer};
 
 /// See the module's description.
-pub(super) struct ClusterPeers {
-    pub(super) replica: Arc<Replica>,
+pub(crate) struct ClusterPeers {
+    replica: Arc<Replica>,
     /// Without it this server is the only one.
-    pub(super) members: Option<Arc<ClusterMembership>>,
+    members: Option<Arc<ClusterMembership>>,
     /// By what other servers are known, where connections are encrypted.
-    pub(super) tls: Option<Arc<PeerTls>>,
+    tls: Option<Arc<PeerTls>>,
     /// When this server began to answer.
-    pub(super) began: Instant,
+    began: Instant,
     /// The newest timestamp of a change that was sent on from here; 0 before the first.
-    pub(super) written: AtomicU64,
+    written: AtomicU64,
     /// For those that wait for the replica, each on a thread.
-    pub(super) waiting: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
+    /// Whether others that ask this server how far it is are answered by itself.
+    is_asked: AtomicBool,
+    /// The newest of this server's leases under which it has looked at the log; 0 before the first.
+    looked_under: AtomicU64,
 }
 
 impl fmt::Debug for ClusterPeers {
@@ -41,6 +45,43 @@ impl fmt::Debug for ClusterPeers {
 }
 
 impl ClusterPeers {
+    /// What is asked of a server that nobody asks yet how far it is.
+    pub(super) fn new(
+        replica: Arc<Replica>,
+        members: Option<Arc<ClusterMembership>>,
+        tls: Option<Arc<PeerTls>>,
+    ) -> Self {
+        Self {
+            replica,
+            members,
+            tls,
+            began: Instant::now(),
+            written: AtomicU64::new(0),
+            waiting: Arc::new(Semaphore::new(peers_waiting())),
+            is_asked: AtomicBool::new(false),
+            looked_under: AtomicU64::new(0),
+        }
+    }
+
+    /// From now on others learn from this server how far it is, and wait for it. It looks at the log at once,
+    /// since until now they did not.
+    pub(crate) fn begin(&self) {
+        self.is_asked.store(true, Ordering::SeqCst);
+        self.replica.nudge();
+    }
+
+    /// The lease under which others wait for this server now, before they answer what takes something away.
+    fn waited_for(&self) -> Option<u64> {
+        if self.is_asked.load(Ordering::SeqCst) { self.members.as_ref()?.lease() } else { None }
+    }
+
+    /// Whether something may be gone of which this server has not heard, since nobody has waited for it: it
+    /// has not looked at the log under the lease by which it is waited for now, if there is one.
+    fn may_be_passed_by(&self, lease: Option<u64>) -> bool {
+        let looked = || self.looked_under.load(Ordering::SeqCst);
+        self.members.is_some() && lease.is_none_or(|lease| looked() < lease)
+    }
+
     fn at(&self, address: &str) -> ServerAt {
         server_at(address, self.tls.as_ref())
     }
@@ -143,7 +184,11 @@ impl Peers for DistantPeers {
         None
     }
 
-    fn heard(&self, _: SharedLogEnd, _: Instant) {}
+    fn moment(&self) -> Duration {
+        Boottime.now()
+    }
+
+    fn heard(&self, _: SharedLogEnd, _: Duration) {}
 
     fn number(&self) -> u8 {
         self.members.number()
@@ -219,11 +264,26 @@ impl Peers for ClusterPeers {
         read: ReadTime,
         deadline: Instant,
     ) -> CatchUp<'_> {
-        let wanted = wanted(read, self.written.load(Ordering::Relaxed));
+        let lease = self.waited_for();
+        let wanted = if self.may_be_passed_by(lease) {
+            Wanted::Latest
+        } else {
+            wanted(read, self.written.load(Ordering::Relaxed))
+        };
+        let looked = move || {
+            if let (Wanted::Latest, Some(lease)) = (wanted, lease) {
+                self.looked_under.fetch_max(lease, Ordering::SeqCst);
+            }
+        };
         if self.replica.has(wanted) {
+            looked();
             return Box::pin(std::future::ready(Ok(())));
         }
-        self.waits(deadline, move |replica| replica.catch_up(wanted, deadline))
+        Box::pin(async move {
+            self.waits(deadline, move |replica| replica.catch_up(wanted, deadline)).await?;
+            looked();
+            Ok(())
+        })
     }
 
     fn timestamp(&self) -> u64 {
@@ -248,7 +308,11 @@ impl Peers for ClusterPeers {
         Some(SharedLogEnd { term, number })
     }
 
-    fn heard(&self, SharedLogEnd { term, number }: SharedLogEnd, asked: Instant) {
+    fn moment(&self) -> Duration {
+        self.replica.moment()
+    }
+
+    fn heard(&self, SharedLogEnd { term, number }: SharedLogEnd, asked: Duration) {
         self.replica.heard(Position { term, number }, asked);
     }
 
@@ -296,30 +360,91 @@ impl Peers for ClusterPeers {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use pipeann_members::memory::SharedMemory;
-    use pipeann_members::{Boottime, ServerKey, SharedFormats};
+    use pipeann_members::{HandClock, ServerKey, SharedFormats};
+    use pipeann_replica::ReplicaOptions;
+    use pipeann_store::ClusterStore;
     use uuid::Uuid;
 
     use super::*;
+    use crate::opening::database_options;
+
+    const TTL: Duration = Duration::from_secs(60);
+
+    fn info(id: u128, key: ServerKey) -> ServerInfo {
+        let at = format!("10.0.0.{id}:1");
+        ServerInfo {
+            id: Uuid::from_u128(id),
+            name: format!("server {id}"),
+            address: at.clone(),
+            peer_address: at,
+            version: "0.1.0".into(),
+            formats: SharedFormats::FIRST,
+            regions: Vec::new(),
+            key,
+            started_ms: 1,
+        }
+    }
+
+    /// A server that follows a log that nobody writes.
+    fn following(root: &Path, memory: &Arc<SharedMemory>, cluster: Uuid) -> ClusterPeers {
+        let server = info(1, ServerKey::default());
+        let id = server.id;
+        let members = ClusterMembership::join(memory.connect(cluster).unwrap(), server).unwrap();
+        // It never leads.
+        members.hand_over().unwrap();
+        let members = Arc::new(members);
+        let url = format!("file://{}", root.join("store").display());
+        let store = ClusterStore::open(&url, "test").unwrap();
+        let election = Arc::clone(&members) as Arc<dyn Election>;
+        let options = ReplicaOptions::new(store, "server 1".into(), election);
+        let replica = Replica::open(&root.join("data"), database_options(None), options, id);
+        ClusterPeers::new(Arc::new(replica.unwrap()), Some(members), None)
+    }
+
+    #[test]
+    fn a_server_that_nobody_waits_for_looks_at_the_log_before_it_answers_anything() {
+        let (root, cluster) = (tempfile::tempdir().unwrap(), Uuid::from_u128(9));
+        let clock = Arc::new(HandClock::default());
+        let memory = SharedMemory::new(cluster, TTL, Arc::clone(&clock) as _);
+        let peers = following(root.path(), &memory, cluster);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let reads = |for_ms: u64| {
+            let deadline = Instant::now() + Duration::from_millis(for_ms);
+            runtime.block_on(async { peers.catch_up(None, ReadTime::Any, deadline).await.is_ok() })
+        };
+        let with_store = || reads(60_000);
+        let without_store = || {
+            let names = [root.path().join("store"), root.path().join("away")];
+            std::fs::rename(&names[0], &names[1]).unwrap();
+            let answered = reads(300);
+            std::fs::rename(&names[1], &names[0]).unwrap();
+            answered
+        };
+        // It does not say yet how far it is.
+        assert!(!without_store() && with_store() && !without_store());
+        peers.begin();
+        assert!(!without_store() && with_store());
+        assert!(without_store(), "others wait for it");
+        // Out of reach of etcd: reads go on, by the log.
+        memory.cut_off(Uuid::from_u128(1), true);
+        clock.advance(TTL);
+        assert!(!without_store() && with_store() && !without_store());
+        memory.cut_off(Uuid::from_u128(1), false);
+        // It was passed by meanwhile.
+        assert!(!without_store() && with_store());
+        assert!(without_store(), "others wait for it again");
+    }
 
     #[test]
     fn keys_of_others_are_known_and_one_without_a_key_is_noticed() {
         let cluster = Uuid::from_u128(9);
-        let memory = SharedMemory::new(cluster, Duration::from_secs(60), Arc::new(Boottime));
+        let memory = SharedMemory::new(cluster, TTL, Arc::new(Boottime));
         let join = |id: u128, key: ServerKey| {
-            let at = format!("10.0.0.{id}:1");
-            let server = ServerInfo {
-                id: Uuid::from_u128(id),
-                name: format!("server {id}"),
-                address: at.clone(),
-                peer_address: at,
-                version: "0.1.0".into(),
-                formats: SharedFormats::FIRST,
-                regions: Vec::new(),
-                key,
-                started_ms: 1,
-            };
-            let members = ClusterMembership::join(memory.connect(cluster).unwrap(), server);
+            let end = memory.connect(cluster).unwrap();
+            let members = ClusterMembership::join(end, info(id, key));
             DistantPeers { members: Arc::new(members.unwrap()), tls: None }
         };
         let (one, two) = (join(1, ServerKey::draw()), join(2, ServerKey::draw()));

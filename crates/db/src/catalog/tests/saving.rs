@@ -193,3 +193,26 @@ fn what_the_shared_log_has_counts_though_the_file_does_not_take_it() {
     .unwrap();
     assert_eq!(other.snapshot(), catalog.snapshot());
 }
+
+#[test]
+fn a_change_that_comes_from_the_shared_log_while_it_is_made_here_is_saved_once() {
+    let (log, leadership) = (MemoryLog::default(), Arc::new(Leadership::default()));
+    leadership.set(LogStanding::Leads(log.lead().0));
+    let leader = Catalog::create(Box::new(MemoryStore::default()), NOW).unwrap();
+    let leader = leader.shared_by(leadership);
+    leader.make(create("a", false)).unwrap();
+    let (catalog, store) = new_catalog();
+    log.read(0, |change| {
+        let SharedChange::Catalog { revision, delta } = *change else { panic!("{change:?}") };
+        let state = catalog.foresee(revision, delta)?.expect("it is not there yet");
+        // A call of before has ended.
+        catalog.make(create("a", false)).unwrap();
+        catalog.follow(state).unwrap();
+        Ok::<_, SharedLogError>(())
+    })
+    .unwrap();
+    assert_eq!(catalog.snapshot(), leader.snapshot());
+    let opened = Catalog::open(Box::new(store)).unwrap();
+    assert_eq!(opened.snapshot(), leader.snapshot());
+    assert!(opened.make(create("b", false)).unwrap().changed);
+}

@@ -11,7 +11,7 @@ use crate::collection::write::commit_sequencer::SequencerAtRest;
 use crate::collection::{Collection, CollectionError};
 use crate::ids::{RowId, Seq};
 use crate::replication::SharedLogError;
-use crate::wal::{Record, RecordError, RecordKind, WalError};
+use crate::wal::{CommitFailure, Record, RecordError, RecordKind, WalError};
 
 impl Collection {
     /// Whether another server leads, of several that have it.
@@ -84,6 +84,19 @@ impl Collection {
         place.done();
         self.signal.wake();
         Ok(true)
+    }
+
+    /// Why it takes nothing more until it is opened again, if so. What only the shared log refuses is no
+    /// reason: it goes on when it follows.
+    pub(crate) fn needs_opening(&self) -> Option<String> {
+        // In this order: where the log is the reason, it has failed before anything has stopped.
+        let stopped = self.turns.stopped();
+        match self.log.failed() {
+            Some(CommitFailure::Shared(_)) => None,
+            // It may have failed at a sync, and nobody has written since.
+            Some(CommitFailure::Disk(cause)) => Some(stopped.unwrap_or_else(|| cause.to_string())),
+            None => stopped,
+        }
     }
 
     /// Puts its log on stable storage.

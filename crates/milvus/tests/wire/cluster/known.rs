@@ -59,9 +59,21 @@ fn a_new_user_and_his_rights_are_looked_up_before_he_is_refused() {
     user(&leader)();
     edge.others.arrives(user(&edge));
     assert_eq!(make(&edge, Some("ada:secret-1")).code, Code::Ok);
-    assert_eq!(edge.others.asked(), [(None, ReadTime::Latest)]);
+    assert_eq!(edge.others.asked(), [(None, ReadTime::Any), (None, ReadTime::Latest)]);
     assert_eq!(make(&edge, Some("ada:secret-1")).code, Code::Ok);
-    assert_eq!(edge.others.asked(), [], "he is known");
+    assert_eq!(edge.others.asked(), [(None, ReadTime::Any)], "he is known");
+}
+
+#[test]
+fn a_password_that_was_changed_is_known_at_a_server_that_was_not_waited_for() {
+    let leader = Server::with(Others::new(1, LeaderAt::Here), asking_who());
+    let user = leader.served.database.access();
+    user.create_user("ada", "secret-1").unwrap();
+    user.set_role("ada", "admin", true).unwrap();
+    assert_eq!(make(&leader, Some("ada:secret-1")).code, Code::Ok);
+    let database = Arc::clone(&leader.served.database);
+    leader.others.arrives(move || database.access().set_password("ada", None, "secret-2").unwrap());
+    assert_eq!(make(&leader, Some("ada:secret-1")).code, Code::Unauthenticated);
 }
 
 #[test]

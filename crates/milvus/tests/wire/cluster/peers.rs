@@ -223,7 +223,11 @@ impl Peers for Others {
         *self.end.lock().unwrap()
     }
 
-    fn heard(&self, end: SharedLogEnd, _asked: Instant) {
+    fn moment(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn heard(&self, end: SharedLogEnd, _asked: Duration) {
         self.heard.lock().unwrap().push(end);
     }
 
