@@ -224,6 +224,11 @@ impl Database {
     }
 
     fn write_collections(&self) -> RwLockWriteGuard<'_, BTreeMap<CollectionId, Arc<Collection>>> {
-        self.collections.write().unwrap_or_else(PoisonError::into_inner)
+        let collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(leadership) = self.leadership() {
+            // Under the lock: whoever looks because of it sees what comes in.
+            leadership.stops().count();
+        }
+        collections
     }
 }

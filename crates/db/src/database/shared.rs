@@ -123,12 +123,14 @@ impl Database {
     /// where the shared log takes no more of this server, which ends with [`follow`](Self::follow). Meant
     /// to be asked often.
     pub fn stopped(&self) -> Option<String> {
-        let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
-        collections.values().find_map(|collection| {
-            let why = collection.needs_opening()?;
-            // One that is just being dropped has stopped for that.
-            let entry = collection.entry().ok()?;
-            Some(format!("collection `{}`: {why}", entry.name))
+        self.leadership()?.stops().find(|| {
+            let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
+            collections.values().find_map(|collection| {
+                let why = collection.needs_opening()?;
+                // One that is just being dropped has stopped for that.
+                let entry = collection.entry().ok()?;
+                Some(format!("collection `{}`: {why}", entry.name))
+            })
         })
     }
 

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::requests::{self, RequestAnswer};
+use super::stops::CollectionStops;
 use super::{
     ChangeUnderWay, ChangesUnderWay, KnownRequests, SharedChange, SharedLog, SharedLogError,
 };
@@ -23,9 +24,15 @@ pub struct Leadership {
     standing: RwLock<LogStanding>,
     requests: Arc<KnownRequests>,
     under_way: Arc<ChangesUnderWay>,
+    stops: Arc<CollectionStops>,
 }
 
 impl Leadership {
+    /// Whether any collection may have stopped.
+    pub(crate) fn stops(&self) -> &Arc<CollectionStops> {
+        &self.stops
+    }
+
     /// What this server is now.
     pub fn standing(&self) -> LogStanding {
         self.standing.read().unwrap_or_else(PoisonError::into_inner).clone()

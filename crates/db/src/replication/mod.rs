@@ -14,11 +14,13 @@
 mod leadership;
 mod memory;
 pub mod requests;
+mod stops;
 mod under_way;
 
 pub use leadership::{Leadership, LogStanding};
 pub use memory::MemoryLog;
 pub use requests::{AppliedRequest, KnownRequests};
+pub(crate) use stops::CollectionStops;
 pub use under_way::{BegunChanges, ChangeUnderWay, ChangesUnderWay};
 
 use std::fmt;

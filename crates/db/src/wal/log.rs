@@ -416,6 +416,9 @@ impl Drop for Leader<'_> {
                 queue.failed = Some(CommitFailure::Disk(failed));
             }
         }
+        if let (Some(CommitFailure::Disk(_)), Some(shared)) = (&queue.failed, &self.log.shared) {
+            shared.count_stop();
+        }
         self.log.moved.notify_all();
     }
 }

@@ -63,6 +63,11 @@ impl SharedRecords {
         self.requests().clear();
     }
 
+    /// The log takes no more records.
+    pub(super) fn count_stop(&self) {
+        self.leadership.stops().count();
+    }
+
     pub(super) fn begin_change(&self) -> ChangeUnderWay {
         self.leadership.under_way().begin()
     }

@@ -102,7 +102,8 @@ pub(crate) fn open(
     });
     let Recovered { log, recovery, formats, components, replayed } = recovered?;
     let applied = recovery.last;
-    let turns = CommitSequencer::new(applied);
+    let turns =
+        CommitSequencer::new(applied, home.shared.as_ref().map(|of| Arc::clone(of.stops())));
     if let Some(full) = &recovery.read_only {
         turns.stop(&full.to_string());
     }

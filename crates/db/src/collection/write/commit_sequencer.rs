@@ -5,15 +5,18 @@
 //! collection's writing for good: nothing behind it may become visible before it is. Opening the
 //! collection again replays the log, which settles both cases.
 
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use crate::ids::Seq;
+use crate::replication::CollectionStops;
 
 /// The queue of records between the log and the components.
 #[derive(Debug)]
 pub(in crate::collection) struct CommitSequencer {
     state: Mutex<SequencerState>,
     moved: Condvar,
+    /// Where it is counted that it stopped, if several servers have the collection.
+    stops: Option<Arc<CollectionStops>>,
 }
 
 #[derive(Debug)]
@@ -32,12 +35,10 @@ pub(in crate::collection) struct SequencerAtRest {
 }
 
 impl CommitSequencer {
-    /// All records up to `applied` are applied.
-    pub(in crate::collection) fn new(applied: Seq) -> Self {
-        Self {
-            state: Mutex::new(SequencerState { applied, held: 0, stopped: None }),
-            moved: Condvar::new(),
-        }
+    /// All records up to `applied` are applied. That it stops is counted in `stops`.
+    pub(in crate::collection) fn new(applied: Seq, stops: Option<Arc<CollectionStops>>) -> Self {
+        let state = Mutex::new(SequencerState { applied, held: 0, stopped: None });
+        Self { state, moved: Condvar::new(), stops }
     }
 
     fn state(&self) -> MutexGuard<'_, SequencerState> {
@@ -89,6 +90,9 @@ impl CommitSequencer {
     /// Applies nothing more, for this reason; an earlier reason stays.
     pub(in crate::collection) fn stop(&self, why: &str) {
         self.state().stopped.get_or_insert_with(|| why.to_owned());
+        if let Some(stops) = &self.stops {
+            stops.count();
+        }
         self.moved.notify_all();
     }
 }
