@@ -34,13 +34,14 @@ def take_cluster_modes(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 
     index = index_by("graph")
     relay = counted(job, vectors, index, ["--mode", "relay"]).row_at(job.recall)
-    ours = {way: fewest_reads(job, vectors, index, way) for way in settings["relay_ways"]}
+    ours = {"as it comes": relay}
+    ours |= {way: searched_by(job, vectors, index, way) for way in settings["relay_ways"]}
     print_table(
         f"relay at {job.recall:g} on {vectors.name}, {partitions} servers: width and look-ahead",
         ["", "recall", "reads", "messages", "bytes"],
         [
             [way, *(row[column] for column in ("recall", "reads", "messages", "bytes"))]
-            for way, row in ({"as it comes": relay} | ours).items()
+            for way, row in ours.items()
         ],
     )
     ways = ways_of(settings["scatter"], settings["scatter"]["each"], partitions)
@@ -59,7 +60,7 @@ def take_cluster_modes(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     nearest(job, vectors, index, verdict)
 
 
-def fewest_reads(job: Job, vectors: VectorSet, index: Path, way: str) -> Row:
+def searched_by(job: Job, vectors: VectorSet, index: Path, way: str) -> Row:
     """relay with a width and a look-ahead, as `1:4`."""
     width, ahead = way.split(":")
     words = ["--mode", "relay", "--width", width, "--ahead", ahead]
@@ -112,8 +113,7 @@ def by_messages(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> 
         verdict.add(held, Check(ratio, settings["messages_at_least"], at_most=False))
     else:
         verdict.problems.append(f"DistributedANN finds {job.recall:g} in no way of its paper")
-    told = [(column, ways) for ways in (packed, paper) for column in ("messages", "bytes")]
-    for column, ways in told[:2] + told[3:]:
+    for column, ways in (("messages", packed), ("bytes", packed), ("bytes", paper)):
         if ways:
             name, ratio = fewest(column, ways)
             verdict.add(name, Check(ratio))

@@ -127,6 +127,13 @@ pub fn seconds(time: Duration) -> f64 {
     rounded(time.as_secs_f64(), 3)
 }
 
+/// The most of some counts over their mean: 1 where all are equal.
+pub(crate) fn most_over_mean(counts: &[u64]) -> f64 {
+    let most = counts.iter().copied().max().unwrap_or_default() as f64;
+    let mean = counts.iter().sum::<u64>() as f64 / counts.len().max(1) as f64;
+    most / mean.max(f64::MIN_POSITIVE)
+}
+
 /// `value` to so many decimals, so that JSON stays readable.
 pub fn rounded(value: f64, decimals: i32) -> f64 {
     let scale = 10f64.powi(decimals);

@@ -1,9 +1,10 @@
 //! What is known of etcd's keys: the newest version of each that the list, the watch or an answer of
 //! our own has told.
 //!
-//! Invariants: a key's version never goes back but by a new list, also where the key was removed, which the
-//! watch alone tells, in order; a term that was ever seen is kept, whatever becomes of its key; a record that is refused is kept as refused, so that a campaign
-//! knows whether it may overwrite it; what is kept is bounded.
+//! Invariants: a key's version never goes back but by a new list, also where the key was removed, which
+//! the watch alone tells, in order; a term that was ever seen is kept, whatever becomes of its key; a
+//! record that is refused is kept as refused, so that a campaign knows whether it may overwrite it; what
+//! is kept is bounded.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};

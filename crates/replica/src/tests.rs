@@ -190,15 +190,20 @@ fn what_is_acknowledged_is_on_every_server_and_comes_back_without_any_disk() {
     assert_eq!(a.status().leads, Some(2), "another term");
 }
 
-#[test]
-fn a_server_that_was_away_reads_on_where_it_was() {
-    let cluster = Cluster::new(0);
+/// Starts the server 0, which leads and has ten rows; the server 1 had them too, and has ended.
+pub(crate) fn led_while_another_was_there(cluster: &Cluster) -> (Replica, Arc<Collection>) {
     let (a, b) = (cluster.start(0), cluster.start(1));
     until_leads(&a);
     let c = create(a.database(), "c");
     c.insert(batch(0..10), None).unwrap();
     assert_eq!(count(&b), 10);
-    drop(b);
+    (a, c)
+}
+
+#[test]
+fn a_server_that_was_away_reads_on_where_it_was() {
+    let cluster = Cluster::new(0);
+    let (a, c) = led_while_another_was_there(&cluster);
     c.insert(batch(10..30), None).unwrap();
     let left = ReplicaFile::open(&cluster.dir(1), cluster.store().cluster_id(), Uuid::nil());
     assert!(left.unwrap().position().is_some(), "noted at the end");

@@ -22,7 +22,7 @@ use super::host::Asks;
 use super::nearest::Nearest;
 use super::query::{AskerSettings, Ended, NoAnswer};
 use super::rest::{is_excused, rest_us};
-use super::servers::Servers;
+use super::servers::{SERVES_ANOTHER, Servers};
 use crate::placement::Placement;
 use crate::transport::{Event, Handler, Network};
 use crate::wire::{Failure, FailureCode, Message, PeerId, QueryId, Read};
@@ -309,7 +309,7 @@ impl Orchestrator {
     ) {
         let partition = request.partition;
         let what = match self.servers.is_other(server) {
-            true => "serves another index, or another generation of it, than the others",
+            true => SERVES_ANOTHER,
             false => "is gone",
         };
         let words = format!("server {server}, of partition {partition}, {what}");

@@ -8,6 +8,10 @@ use std::collections::BTreeMap;
 
 use crate::wire::Hello;
 
+/// What is said of a server that is not there for what it serves.
+pub(super) const SERVES_ANOTHER: &str =
+    "serves another index, or another generation of it, than the others";
+
 /// An index by its uuid, its generation, and the codebook that its codes were made by.
 type ServedIndex = ([u8; 16], u64, u32);
 

@@ -11,7 +11,8 @@ pub struct LoadOptions {
     /// The partition; the default one, or where the partition key says, unless given.
     pub partition: Option<String>,
     /// Bytes of log that a batch should take, at most 48 MiB. One whose rows have become larger may
-    /// take some more, a single large row as many as it has. A batch is in memory about five times while it is written.
+    /// take some more, a single large row as many as it has. A batch is in memory about five times
+    /// while it is written.
     pub batch_bytes: u64,
     /// Whether to build the indexes that are declared, when all rows are there, and wait for them.
     pub build_indexes: bool,

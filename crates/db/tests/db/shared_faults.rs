@@ -22,6 +22,29 @@ fn simulated(disk: &CrashDisk, files: &Path, log: &MemoryLog) -> Server {
     Server { database, log: log.clone(), applied: 0 }
 }
 
+/// A server whose disk can be made to fail, and another one with files of its own.
+struct Two {
+    files: [tempfile::TempDir; 2],
+    log: MemoryLog,
+    disk: CrashDisk,
+}
+
+impl Two {
+    fn new() -> Self {
+        let files = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        Self { files, log: MemoryLog::default(), disk: CrashDisk::new() }
+    }
+
+    /// Both, of which the first leads, and its collection.
+    fn servers(&self) -> (Server, Server, Arc<Collection>) {
+        let mut a = simulated(&self.disk, self.files[0].path(), &self.log);
+        let b = Server::open(self.files[1].path(), &self.log, 0);
+        a.lead();
+        let c = create(&a.database);
+        (a, b, c)
+    }
+}
+
 /// Makes that no collection can be opened below `files` until what is returned is removed.
 fn bar(files: &Path) -> PathBuf {
     let barred = files.join("collections");
@@ -106,12 +129,9 @@ fn a_collection_that_a_leader_could_neither_open_nor_drop_is_opened_later() {
 
 #[test]
 fn a_server_says_when_its_own_disk_has_failed_and_not_when_it_is_refused() {
-    let (files, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (log, disk) = (MemoryLog::default(), CrashDisk::new());
-    let mut a = simulated(&disk, files.path(), &log);
-    let mut b = Server::open(two.path(), &log, 0);
-    a.lead();
-    let c = create(&a.database);
+    let two = Two::new();
+    let (log, disk) = (two.log.clone(), two.disk.clone());
+    let (mut a, mut b, c) = two.servers();
     insert(&c, 0..10);
     assert_eq!(a.database.stopped(), None);
     b.lead();
@@ -145,12 +165,9 @@ fn a_sync_that_fails_stops_a_server_before_anybody_writes() {
 
 #[test]
 fn collections_follow_though_another_one_has_failed() {
-    let (files, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (log, disk) = (MemoryLog::default(), CrashDisk::new());
-    let mut a = simulated(&disk, files.path(), &log);
-    let mut b = Server::open(two.path(), &log, 0);
-    a.lead();
-    let c = create(&a.database);
+    let two = Two::new();
+    let (log, disk) = (two.log.clone(), two.disk.clone());
+    let (mut a, mut b, c) = two.servers();
     let well = NewCollection::new(schema());
     let well = a.database.create_collection("default", "other", well).unwrap();
     insert(&c, 0..10);

@@ -295,12 +295,7 @@ fn a_log_that_does_not_fit_from_its_begin_on_is_not_read_again_and_again() {
 #[test]
 fn a_server_that_lacks_what_it_noted_reads_the_log_once_more() {
     let cluster = Cluster::new(0);
-    let (a, b) = (cluster.start(0), cluster.start(1));
-    until_leads(&a);
-    let c = create(a.database(), "c");
-    c.insert(batch(0..10), None).unwrap();
-    assert_eq!(count(&b), 10);
-    drop(b);
+    let (a, c) = led_while_another_was_there(&cluster);
     c.insert(batch(10..20), None).unwrap();
     let number = a.store().log_end(SHARD, 0).unwrap().unwrap();
     let noted = Position { term: a.status().leads.unwrap(), number };

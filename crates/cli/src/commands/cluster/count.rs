@@ -12,7 +12,7 @@ use serde_json::json;
 use super::answers::QueryAnswers;
 use super::count_args::CountArgs;
 use super::count_modes;
-use crate::measure::rounded;
+use crate::measure::{most_over_mean, rounded};
 use crate::table::{Table, print_json, print_line};
 use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, check_same_shape};
@@ -136,8 +136,6 @@ impl RunSums {
 
     fn of((servers, list): (usize, usize), answers: &[Travelled], pages: Vec<u64>) -> Self {
         let sum = |of: fn(&Travelled) -> u64| answers.iter().map(of).sum::<u64>();
-        let most = pages.iter().copied().max().unwrap_or_default() as f64;
-        let mean = pages.iter().sum::<u64>() as f64 / pages.len().max(1) as f64;
         Self {
             servers,
             list,
@@ -148,7 +146,7 @@ impl RunSums {
             to_entry: sum(|a| a.travel.to_entry),
             bytes: sum(|a| a.travel.bytes),
             codes: sum(|a| a.stats.code_distances),
-            skew: most / mean.max(f64::MIN_POSITIVE),
+            skew: most_over_mean(&pages),
             differ: None,
             state_bytes: Vec::new(),
             answers: None,

@@ -23,7 +23,7 @@ use super::count_args::{CountArgs, ModeArgs};
 use super::modes::{Steps, Together, centroids, fits, orchestrator};
 use super::serve::check_separate;
 use super::split::CENTROIDS;
-use crate::measure::rounded;
+use crate::measure::{most_over_mean, rounded};
 use crate::table::{Table, print_json, print_line};
 use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, check_same_shape};
@@ -261,8 +261,6 @@ impl ModeMeans {
             hits.iter().map(|hit| (hit.row, hit.distance)).collect()
         });
         let recall = truth.map(|truth| truth.recall(k, &hits.collect::<Vec<_>>()));
-        let most = pages.iter().copied().max().unwrap_or_default() as f64;
-        let each = pages.iter().sum::<u64>() as f64 / pages.len().max(1) as f64;
         Self {
             servers,
             list,
@@ -272,7 +270,7 @@ impl ModeMeans {
             rounds: mean(answers.iter().map(|answer| u64::from(answer.found.rounds)).sum()),
             messages: mean(answers.iter().map(|answer| answer.messages).sum()),
             bytes: mean(answers.iter().map(|answer| answer.bytes).sum()),
-            skew: most / each.max(f64::MIN_POSITIVE),
+            skew: most_over_mean(&pages),
         }
     }
 

@@ -3,6 +3,7 @@
 use super::Asker;
 use crate::relay::gone::partitions_of;
 use crate::relay::query::NoAnswer;
+use crate::relay::servers::SERVES_ANOTHER;
 use crate::transport::{Network, Refused};
 use crate::wire::{Begin, FailureCode, Message, Numbers, PeerId, QueryId};
 
@@ -18,8 +19,7 @@ impl Asker {
             let Some(server) = self.server_for(number) else {
                 let words = match self.queries[&number].query.at {
                     Some(server) if self.servers.is_other(server) => {
-                        let what = "another index, or another generation of it, than the others";
-                        format!("server {server} serves {what}")
+                        format!("server {server} {SERVES_ANOTHER}")
                     }
                     Some(server) => format!("server {server} is gone"),
                     None => "no server is there".to_owned(),

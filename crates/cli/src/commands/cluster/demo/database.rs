@@ -37,7 +37,7 @@ impl StartedProcess {
         Ok(line)
     }
 
-    /// Whether it has ended, and was not known to have.
+    /// Whether it has ended.
     fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_ok_and(|ended| ended.is_some())
     }
