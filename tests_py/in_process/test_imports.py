@@ -170,3 +170,43 @@ def test_an_older_pymilvus_is_refused_by_its_version() -> None:
     )
     assert "2.4.15 is too old" in said
     assert f"`pip install '{bounds()}'`" in said
+
+
+def test_clients_that_nobody_closes_are_no_burden_to_the_next(tmp_path: Path) -> None:
+    for _ in range(4):
+        client = pipeann.MilvusClient(str(tmp_path / "data"))
+        # Over the socket, as all that is not searched or read.
+        assert client.list_users(timeout=20) == ["root"]
+        del client
+
+
+def test_a_library_is_given_this_client_in_the_place_of_pymilvus_s(tmp_path: Path) -> None:
+    said = ran(
+        f"""
+        import pipeann, pymilvus
+        pymilvus.MilvusClient = pipeann.MilvusClient
+        client = pymilvus.MilvusClient({str(tmp_path / "data")!r})
+        client.create_collection("demo", dimension=4, timeout=20)
+        print(client.list_collections(timeout=20))
+        """
+    )
+    assert said.strip() == "['demo']"
+
+
+def test_a_socket_s_path_is_never_taken_for_a_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Some versions of pymilvus do so where they are given no name.
+    from pipeann.milvus import opened
+
+    given = []
+
+    def connect(self: object, *_args: object, **kwargs: object) -> None:
+        given.append(kwargs["db_name"])
+        self.__dict__["_using"] = "somewhere"
+
+    monkeypatch.setattr(opened._STOCK, "__init__", connect)
+    monkeypatch.setattr(opened._STOCK, "close", lambda self: None)
+    with pipeann.MilvusClient(str(tmp_path / "data")) as client:
+        assert client._using == "somewhere"
+    assert given == ["default"]

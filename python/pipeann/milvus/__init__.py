@@ -6,9 +6,11 @@ that never leave the process, `schemas` what may be declared in plain dicts, `as
 for asyncio.
 """
 
+import re
+
 # The oldest that the clients are written for, and all that they are tried with.
-_OLDEST = (2, 5)
-_WANTED = "pymilvus>=2.5,<3.1"
+_OLDEST = (2, 5, 12)
+_WANTED = "pymilvus>=2.5.12,<3.1"
 
 try:
     import pymilvus
@@ -18,7 +20,8 @@ except ImportError as error:
         f"`pip install '{_WANTED}'` installs it. pipeann.Database needs no such package."
     ) from error
 
-if tuple(int(part) for part in pymilvus.__version__.split(".")[:2]) < _OLDEST:
+# Of a version before its release, such as 2.6.0rc1, the numbers.
+if tuple(int(number) for number in re.findall(r"\d+", pymilvus.__version__)[:3]) < _OLDEST:
     raise ImportError(
         f"pymilvus {pymilvus.__version__} is too old for pipeann.MilvusClient: "
         f"`pip install '{_WANTED}'` installs one that is not"

@@ -18,7 +18,7 @@ import pymilvus
 from pymilvus.exceptions import MilvusException
 
 from pipeann.milvus.client import MilvusClient
-from pipeann.milvus.opened import OF_CHANNEL, Opened
+from pipeann.milvus.opened import OF_CHANNEL, Opened, reached_at
 
 _PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _STOCK = pymilvus.AsyncMilvusClient
@@ -106,8 +106,8 @@ class AsyncMilvusClient(_STOCK):
             # Others may have asked meanwhile.
             if loop not in self._stock:
                 self._stock[loop] = _STOCK(
-                    uri=address,
-                    db_name=here._database,
+                    **reached_at(address),
+                    db_name=here._place(),
                     timeout=here._timeout,
                     dedicated=True,
                     grpc_options=OF_CHANNEL,

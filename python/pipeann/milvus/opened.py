@@ -1,5 +1,6 @@
 """Opening and closing a client, and connecting its inherited half when that is needed."""
 
+import itertools
 import os
 import re
 import sys
@@ -14,6 +15,17 @@ from pipeann import errors
 from pipeann._native import Collection
 from pipeann.milvus import homes
 
+# As it is now: a program may put ours in its place for a library that imports it.
+_STOCK = pymilvus.MilvusClient
+# Earlier versions take options only as a channel; and clients of one address share a connection, so
+# that closing one would close all.
+_SHARES_CONNECTIONS = hasattr(sys.modules[_STOCK.__module__], "create_connection") or hasattr(
+    _STOCK, "_create_connection"
+)
+# Takes a socket's path for the name of a host, unless it is given as an address as well.
+_MISREADS_SOCKETS = pymilvus.__version__ == "2.6.10"
+# Names of connections: `id` of a client comes again when it is gone.
+_NUMBERS = itertools.count()
 # Attributes of pymilvus's client that stand for its connection.
 _OF_CONNECTION = frozenset({"_config", "_handler", "_manager", "_using", "is_self_hosted"})
 # A socket's path is no authority of HTTP, which gRPC would make it. Messages are of any size.
@@ -31,7 +43,18 @@ def _is_address(uri: str) -> bool:
     return "://" in uri or (is_socket and not os.path.exists(uri))
 
 
-class Opened(pymilvus.MilvusClient):
+def reached_at(address: str) -> dict[str, str]:
+    """How pymilvus's clients are told of a socket."""
+    return {"uri": address} | ({"address": address} if _MISREADS_SOCKETS else {})
+
+
+def _forget(alias: str) -> None:
+    """Lets go of the connection of a client that nobody has closed."""
+    if pymilvus.connections.has_connection(alias):
+        pymilvus.connections.remove_connection(alias)
+
+
+class Opened(_STOCK):
     """A client with an open directory."""
 
     def __init__(
@@ -72,16 +95,16 @@ class Opened(pymilvus.MilvusClient):
         self._opened()
         address = self._home.address()
         given: dict[str, Any] = {"grpc_options": OF_CHANNEL}
-        if hasattr(sys.modules[pymilvus.MilvusClient.__module__], "create_connection"):
-            # Earlier versions take options only as a channel; and clients of one address share a
-            # connection, so that closing one would close all.
+        if _SHARES_CONNECTIONS:
             channel = grpc.insecure_channel(address, options=list(OF_CHANNEL.items()))
             # They copy what they are given; a channel is none to be copied.
             channel.__deepcopy__ = lambda _memo: channel
-            given = {"alias": f"pipeann-{id(self)}", "channel": channel}
-        super().__init__(
-            uri=address, db_name=self._database, timeout=self._timeout, **given
-        )
+            alias = f"pipeann-{os.getpid()}-{next(_NUMBERS)}"
+            weakref.finalize(self, _forget, alias).atexit = False
+            given = {"alias": alias, "channel": channel}
+        # Named always: some versions take an empty name for the first part of the socket's path.
+        given |= reached_at(address)
+        super().__init__(db_name=self._place(), timeout=self._timeout, **given)
 
     def _opened(self) -> None:
         if not self._close.alive:
