@@ -4,6 +4,7 @@ it."""
 import asyncio
 import gc
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,15 @@ def test_an_index_without_parameters_is_built(client: Any, before: str) -> None:
         assert told["state"] == "Finished"
     client.insert("demo", [{**row, "id": row["id"] + 100} for row in rows()])
     assert len(client.search("demo", QUERY)[0]) == 10
+
+
+def test_whoever_looks_how_far_an_index_is_can_wait_for_it(client: Any) -> None:
+    client.create_collection("quick", dimension=4)
+    client.insert("quick", [{"id": row, "vector": [row, 1.0, 0.0, 0.0]} for row in range(100)])
+    until = time.monotonic() + 60
+    while client.describe_index("quick", "vector")["state"] != "Finished":
+        assert time.monotonic() < until, "the index is never begun"
+        time.sleep(0.05)
 
 
 def test_what_is_not_there_gets_no_index(client: Any) -> None:

@@ -233,14 +233,30 @@ class Declaring(Opened):
         except errors.InputError as error:
             raise MilvusException(_INVALID, str(error)) from error
 
-    def _build(self, collection_name: str, timeout: float | None = None) -> None:
-        """Builds the graphs that nobody asked for so far, and waits for all."""
+    def _begin(self, collection_name: str) -> list[str]:
+        """Has the graphs built that nobody asked for so far; names their indexes."""
         collection = self._collection(collection_name)
         indexes = collection.describe()["indexes"]
         unbuilt = [index["name"] for index in indexes if index["state"] == "not_built"]
         for name in unbuilt:
             collection.build_index(name)
-        self._wait(collection_name, unbuilt, timeout)
+        return unbuilt
+
+    def _build(self, collection_name: str, timeout: float | None = None) -> None:
+        """Builds the graphs that nobody asked for so far, and waits for all."""
+        self._wait(collection_name, self._begin(collection_name), timeout)
+
+    def describe_index(
+        self,
+        collection_name: str,
+        index_name: str,
+        timeout: float | None = None,
+        **kwargs: Any,
+    ) -> dict[str, Any]:
+        """What an index is, and how far. Whoever looks may wait for it, so it is begun."""
+        if self._exists(collection_name):
+            self._begin(collection_name)
+        return super().describe_index(collection_name, index_name, timeout=timeout, **kwargs)
 
     def _wait(self, collection_name: str, indexes: list[str], timeout: float | None) -> None:
         """Waits for graphs that are being built, as long as that may take. Rows that wait to enter
