@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from clusters import Cluster, binary
+from clusters import Cluster, binary, unwind_at_end
 from loads import FAILURES
 from logs import LogWatch, StoredLog
 from outages import Writer, client, create
@@ -109,9 +109,13 @@ def steady(root: Path, seconds: int) -> dict:
         grower = Grower(client(cluster.servers[1]), stop)
         for thread in [watch, writer, builder, grower]:
             thread.start()
-        time.sleep(seconds)
-        stop.set()
-        for thread in [writer, builder, grower]:
+        try:
+            time.sleep(seconds)
+        finally:
+            stop.set()
+            # What it builds ends with it.
+            builder.join()
+        for thread in [writer, grower]:
             thread.join()
         log = watch.end()
         led = {each.term for each in watch.seen.values() if each.term > before}
@@ -129,6 +133,7 @@ def steady(root: Path, seconds: int) -> dict:
 
 
 if __name__ == "__main__":
+    unwind_at_end()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seconds", type=int)
     asked = parser.parse_args()

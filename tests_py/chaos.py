@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from clusters import Cluster, Server, free_port, until
+from clusters import Cluster, Server, free_port, until, unwind_at_end
 from copies import create as create_by_key
 from copies import link_all, percentile
 from etcds import Etcds, with_members
@@ -94,6 +94,7 @@ def follower(root: Path, rounds: int) -> dict:
     """Kills a server that does not lead, so often, at half of the load: under its own clients, who
     come by a balancer, and beside those of the others."""
     calm, at_once, later, own, failed = Reads(), Reads(), Reads(), Reads(), Reads()
+    each_time = []
     with watched(root) as cluster:
         marked(client(cluster.servers[0]))
         rate = best_rate(direct(cluster), Asking()) / 2
@@ -121,6 +122,7 @@ def follower(root: Path, rounds: int) -> dict:
                 (later, killed + 2, killed + 6),
             ]:
                 kept.took += [pair for pair in beside.took if begin <= pair[0] < end]
+            each_time.append(len(beside.between(killed, killed + 2)))
             own.took += [pair for pair in its.took if killed - 0.5 <= pair[0] < killed + 2]
             failed.failed += beside.failed + its.failed
             dead.start()
@@ -129,6 +131,8 @@ def follower(root: Path, rounds: int) -> dict:
         "rounds": rounds,
         "rate": rate,
         "reads": len(calm.took) + len(at_once.took) + len(later.took),
+        # Within two seconds of a kill, where these were fewest.
+        "reads_at_once": min(each_time),
         "failed": len(failed.failed),
         "said": said(failed),
         "calm_p99_s": percentile(calm.between(0), 99),
@@ -338,6 +342,7 @@ def slow(root: Path, seconds: int) -> dict:
 KINDS = {"follower": follower, "etcd": etcd, "overload": overload, "slow": slow}
 
 if __name__ == "__main__":
+    unwind_at_end()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=KINDS)
     parser.add_argument("count", type=int, help="rounds, or seconds")

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from chaos import vectors
-from clusters import binary, free_port
+from clusters import binary, free_port, unwind_at_end
 from copies import percentile
 from faults import Wire
 from loads import until_told
@@ -257,6 +257,7 @@ def lost(folder: Path, seconds: int) -> dict:
 KINDS: dict[str, Callable[[Path, int], dict]] = {"gone": gone, "lost": lost}
 
 if __name__ == "__main__":
+    unwind_at_end()
     parser = argparse.ArgumentParser(description=__doc__)
     kinds = parser.add_subparsers(dest="what", required=True)
     for kind in KINDS:

@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from chaos import NAMED, balanced, leads, marked, said, summed, watched
-from clusters import Cluster, until
+from clusters import Cluster, until, unwind_at_end
 from copies import percentile
 from faults import FaultyStore
 from loads import FAILURES, Asking, Reads, best_rate, reading
@@ -139,6 +139,7 @@ def fails(root: Path, mode: str, seconds: int) -> dict:
 
 
 if __name__ == "__main__":
+    unwind_at_end()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("mode", choices=[mode for mode in FaultyStore.MODES if mode != "well"])
     parser.add_argument("seconds", type=int)

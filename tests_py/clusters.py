@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import random
 import shutil
+import signal
 import socket
 import subprocess
+import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,6 +35,17 @@ def until(what: str, comes: Callable[[], bool], seconds: float = 60) -> None:
     while not comes():
         assert time.monotonic() < deadline, f"{what} did not come"
         time.sleep(0.02)
+
+
+def unwind_at_end() -> None:
+    """Has SIGTERM end this process as an error does, so that what it started ends before it."""
+
+    def unwind(*_: object) -> None:
+        # Once: another one would cut this short.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(128 + signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, unwind)
 
 
 class Server:
@@ -67,9 +83,28 @@ class Server:
         """Waits until it takes calls; its address."""
         assert self.process is not None and self.process.stdout is not None
         said = self.process.stdout.readline().split()
+        ports = [port for port in (self.port, self.watched) if port]
+        if not said and not all(map(is_free, ports)):
+            # Somebody else has its port for now. Whatever else ends it is its own fault.
+            self.kill()
+            until("its port", lambda: all(map(is_free, ports)))
+            self.begin()
+            assert self.process is not None and self.process.stdout is not None
+            said = self.process.stdout.readline().split()
         assert said[:2] == ["listening", "on"], said
         self.address = said[2]
         return self.address
+
+    def says(self, seconds: float) -> str:
+        """The next line that it prints, which has to come within a time."""
+        assert self.process is not None and self.process.stdout is not None
+        said: list[str] = []
+        readline = self.process.stdout.readline
+        reader = threading.Thread(target=lambda: said.append(readline()), daemon=True)
+        reader.start()
+        reader.join(seconds)
+        assert said, f"it said nothing in {seconds:g} s"
+        return said[0]
 
     def tells(self, path: str = "/metrics") -> str:
         """What it tells those who watch it."""
@@ -123,19 +158,40 @@ def running(*servers: Server) -> Iterator[None]:
             server.kill()
 
 
-# Ports that `free_port` gave: whoever has one may not listen yet.
+# Below those that systems give to outgoing connections: who dials a server that was killed may
+# otherwise be given that very port, which the server then cannot have again.
+PORTS = range(20_000, 32_000)
+# Whoever has one may not listen yet, or not now. Until this process ends no other one that draws
+# here is given it either: its port for datagrams is taken.
 _given: set[int] = set()
+_claims = ExitStack()
+atexit.register(_claims.close)
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen there now; connections that have ended are no hindrance."""
+    with socket.socket() as probe, suppress(OSError):
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
 
 
 def free_port() -> int:
     """A port that nobody listens on now, each time another one."""
     while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        if port not in _given:
-            _given.add(port)
-            return port
+        port = random.SystemRandom().choice(PORTS)
+        if port in _given or not is_free(port):
+            continue
+        claim = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            claim.bind(("127.0.0.1", port))
+        except OSError:
+            claim.close()
+            continue
+        _claims.enter_context(claim)
+        _given.add(port)
+        return port
 
 
 class Etcd:

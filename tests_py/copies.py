@@ -1,7 +1,9 @@
 """What servers that hold the same rows cost beside one, and how far behind they are.
 
 Prints one line of JSON. `replicas` asks three servers of a cluster and one server the same, without
-writers and beside some; `ingest` writes and reads for so many seconds, to both.
+writers and beside some; `ingest` writes and reads for so many seconds, to both. Both are there at
+the same time and take turns, so that neither has a quieter machine; what the one takes that rests is
+told.
 """
 
 from __future__ import annotations
@@ -9,20 +11,20 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import statistics
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from bench_processes import Server as Watched
-from clusters import Cluster, Server, free_port
+from answering import Answering, cores, cpu_s, rest
+from clusters import Cluster, Server, free_port, until, unwind_at_end
 from joins import bytes_below, fill, vectors
+from logs import StoredLog
 from outages import Balancer, client
 from pymilvus import DataType, MilvusClient, MilvusException
 
@@ -60,51 +62,19 @@ def link_all(servers: list[Server]) -> None:
         time.sleep(0.25)
 
 
-# Threads that answer calls: those that search, and those of connections.
-ANSWERING = ("search", "milvus")
-
-
-def answering_s(servers: list[Server]) -> dict[tuple[int, int], float]:
-    """Processor time up to now of each thread that answers calls. What is done behind the writes comes
-    in lumps, in other threads, and is told apart."""
-    found = {}
-    for server in servers:
-        assert server.process is not None
-        for task in Path(f"/proc/{server.process.pid}/task").iterdir():
-            with suppress(FileNotFoundError):
-                name, _, rest = (task / "stat").read_text().rpartition(")")
-                if name.partition("(")[2] in ANSWERING:
-                    fields = rest.split()
-                    ticks = int(fields[11]) + int(fields[12])
-                    found[server.process.pid, int(task.name)] = ticks / os.sysconf("SC_CLK_TCK")
-    return found
-
-
-def spent(servers: list[Server], before: dict[tuple[int, int], float]) -> float:
-    """Processor time of threads that answer calls, since then; one that has ended had nothing to do."""
-    now = answering_s(servers)
-    return sum(spent - before.get(thread, 0.0) for thread, spent in now.items())
-
-
-def cpu_s(servers: list[Server]) -> float:
-    """Processor time of servers up to now."""
-    assert all(server.process is not None for server in servers)
-    watched = (Watched("", "", server.process.pid) for server in servers if server.process)
-    return sum(found.cpu_s() or 0.0 for found in watched)
-
-
 def percentile(times: list[float], share: float) -> float:
     """Of some times; nothing of none."""
     return float(np.percentile(times, share)) if times else 0.0
 
 
 @contextmanager
-def arrangement(root: Path, count: int) -> Iterator[list[Server]]:
-    """So many servers of a cluster; one that is alone is of none."""
+def arrangement(root: Path, count: int, *flags: str) -> Iterator[list[Server]]:
+    """So many servers of a cluster, with these flags; one that is alone is of none."""
     if count > 1:
         cluster = Cluster(root, count)
         for server in cluster.servers:
             server.watched = free_port()
+            server.flags += flags
         with cluster.running():
             yield cluster.servers
         return
@@ -204,18 +174,6 @@ class Reader(threading.Thread):
             self.took.append((began, time.monotonic() - began))
 
 
-def searches(servers: list[Server], asked: np.ndarray, most: int) -> float:
-    """Processor time for so many searches of each reader, of threads that answer calls."""
-    stop = threading.Event()
-    readers = [Reader(servers, asked, number * 7919, most, stop) for number in range(READERS)]
-    before = answering_s(servers)
-    for reader in readers:
-        reader.start()
-    ended(readers)
-    assert all(len(reader.took) == most for reader in readers), "a reader ended early"
-    return spent(servers, before)
-
-
 def ended(threads: list[Writer] | list[Reader]) -> None:
     """Waits for threads, and fails as one of them has failed."""
     for thread in threads:
@@ -278,11 +236,12 @@ class Lag:
 
 
 class Load:
-    """Writers beside something: what threads take meanwhile that answer calls, and what all take until
-    all rows are in the graphs of all servers, with what was put off."""
+    """Writers beside something: what threads take meanwhile that answer calls, and what all take
+    until all rows are in the graphs of all servers, with what was put off."""
 
-    def __init__(self, servers: list[Server], rows: np.ndarray, number: int, rate: float) -> None:
-        self.servers, self.rows, self.rate = servers, rows, rate
+    def __init__(self, answering: Answering, rows: np.ndarray, number: int, rate: float) -> None:
+        self.answering, self.servers = answering, answering.servers
+        self.rows, self.rate = rows, rate
         # Keys of its own.
         self.first = len(rows) + (number + 1) * (1 << 36)
         self.cpu_s = self.answering_s = self.took_s = 0.0
@@ -291,68 +250,119 @@ class Load:
 
     def run(self, work: Callable[[], object]) -> None:
         before, began = cpu_s(self.servers), time.monotonic()
-        answering = answering_s(self.servers)
+        answering = self.answering.total_s()
         with writing(self.servers, self.rows, self.first, self.rate) as writers:
             work()
             self.growing = [growing(server) for server in self.servers]
         self.took_s = time.monotonic() - began
-        self.answering_s = spent(self.servers, answering)
+        self.answering_s = self.answering.total_s() - answering
         link_all(self.servers)
         self.cpu_s = cpu_s(self.servers) - before
         self.written = sum(writer.written for writer in writers)
+        rest(self.servers)
 
 
-def asked_of(servers: list[Server], base: np.ndarray, queries: int, rate: float) -> dict:
-    """Processor time a query without writers and beside them, and how far behind the others are."""
-    rows = base.astype(np.float32)
-    first = client(servers[0])
-    create(first, rows.shape[1])
-    fill(first, base)
-    link_all(servers)
-    asked = rows[:: max(1, len(rows) // 1000)]
-    searches(servers, asked, queries // 10)
-    quiet = [searches(servers, asked, queries) for _ in range(ROUNDS)]
-    quiet_us = statistics.median(quiet) / (queries * READERS) * 1e6
-    lag, beside = Lag(), Lag()
-    if len(servers) > 1:
-        lag.sample(servers, rows[0], 100)
-    loads = [Load(servers, rows, number, rate) for number in range(2 * ROUNDS + 1)]
-    parts = []
-    for without, within in zip(loads[:ROUNDS], loads[ROUNDS:], strict=False):
+class Side:
+    """One server, or several of a cluster, which are measured while the other side rests: processor
+    time a query without writers and beside them, and how far behind other servers are."""
+
+    def __init__(self, servers: list[Server], base: np.ndarray, queries: int, rate: float) -> None:
+        self.servers, self.base, self.queries = servers, base, queries
+        self.rows = base.astype(np.float32)
+        self.asked = self.rows[:: max(1, len(base) // 1000)]
+        self.answering = Answering(servers)
+        loads = [Load(self.answering, self.rows, n, rate) for n in range(2 * ROUNDS + 1)]
+        # Writers alone, and beside searches; and beside those who look for what was written.
+        self.parts = list(zip(loads[:ROUNDS], loads[ROUNDS:], strict=False))
+        self.looked_for = loads[-1]
+        self.quiet: list[float] = []
+        # Cores that it takes while others are measured.
+        self.idle: list[float] = []
+        self.lag, self.beside = Lag(), Lag()
+
+    def begin(self) -> None:
+        """Rows in graphs, which were searched."""
+        create(client(self.servers[0]), self.rows.shape[1])
+        fill(client(self.servers[0]), self.base)
+        link_all(self.servers)
+        rest(self.servers)
+        self.searches(self.queries // 10)
+
+    def searches(self, most: int) -> float:
+        """Processor time for so many searches of each reader, of threads that answer calls."""
+        stop = threading.Event()
+        readers = [
+            Reader(self.servers, self.asked, number * 7919, most, stop) for number in range(READERS)
+        ]
+        before = self.answering.total_s()
+        for reader in readers:
+            reader.start()
+        ended(readers)
+        assert all(len(reader.took) == most for reader in readers), "a reader ended early"
+        return self.answering.total_s() - before
+
+    def ask(self) -> None:
+        """Without writers."""
+        self.quiet.append(self.searches(self.queries))
+
+    def load(self, turn: int) -> None:
+        """Writers alone, then beside searches."""
+        without, within = self.parts[turn]
         without.run(lambda: time.sleep(10))
-        within.run(lambda: searches(servers, asked, queries))
-        parts.append((without, within))
-    if len(servers) > 1:
-        loads[-1].run(lambda: beside.sample(servers, rows[0], 200))
-    each = [
-        (within.answering_s - without.answering_s / without.written * within.written)
-        / (queries * READERS)
-        for without, within in parts
-    ]
-    return {
-        "busy_us": statistics.median(each) * 1e6,
-        # What is done behind the writes comes in lumps: all of it together.
-        "row_us": sum(load.cpu_s for load, _ in parts)
-        / sum(load.written for load, _ in parts)
-        * 1e6,
-        "rows_s": statistics.median(load.written / load.took_s for _, load in parts),
-        "growing": max(max(load.growing) for _, load in parts),
-        "quiet_us": quiet_us,
-        "quiet_lag_s": percentile(lag.behind, 99),
-        "lag_s": percentile(beside.behind, 99),
-        "lag_middle_s": percentile(beside.behind, 50),
-        "own_asked": lag.own_asked + beside.own_asked,
-        "own_seen": lag.own_seen + beside.own_seen,
-    }
+        within.run(lambda: self.searches(self.queries))
+
+    def look(self) -> None:
+        """How long writes take to the others, without writers and beside them."""
+        if len(self.servers) > 1:
+            self.lag.sample(self.servers, self.rows[0], 100)
+            self.looked_for.run(lambda: self.beside.sample(self.servers, self.rows[0], 200))
+
+    def told(self) -> dict:
+        """Of all rounds."""
+        asked = self.queries * READERS
+        each = [
+            (within.answering_s - without.answering_s / without.written * within.written) / asked
+            for without, within in self.parts
+        ]
+        loads = [load for load, _ in self.parts]
+        within = [load for _, load in self.parts]
+        return {
+            "busy_us": statistics.median(each) * 1e6,
+            # What is done behind the writes comes in lumps: all of it together.
+            "row_us": sum(load.cpu_s for load in loads) / sum(load.written for load in loads) * 1e6,
+            "rows_s": statistics.median(load.written / load.took_s for load in within),
+            "growing": max(max(load.growing) for load in within),
+            "quiet_us": statistics.median(self.quiet) / asked * 1e6,
+            "quiet_each_us": [quiet / asked * 1e6 for quiet in self.quiet],
+            "busy_each_us": [busy * 1e6 for busy in each],
+            "idle_cores": max(self.idle),
+            "quiet_lag_s": percentile(self.lag.behind, 99),
+            "lag_s": percentile(self.beside.behind, 99),
+            "lag_middle_s": percentile(self.beside.behind, 50),
+            "own_asked": self.lag.own_asked + self.beside.own_asked,
+            "own_seen": self.lag.own_seen + self.beside.own_seen,
+        }
+
+
+def in_turn(sides: tuple[Side, Side], what: Callable[[Side], None]) -> None:
+    """One after the other; what the other one takes meanwhile, which rests, is kept."""
+    for side, other in (sides, sides[::-1]):
+        other.idle.append(cores(other.servers, lambda side=side: what(side)))
 
 
 def replicas(root: Path, base: np.ndarray, queries: int, rate: float) -> dict:
-    """Three servers and one, in turn."""
-    found = {}
-    for count in (1, 3):
-        with arrangement(root / str(count), count) as servers:
-            found[str(count)] = asked_of(servers, base, queries, rate)
-    return {"rows": len(base), **found}
+    """One server and three, which are there at the same time, in turn."""
+    with arrangement(root / "1", 1) as one, arrangement(root / "3", 3) as three:
+        sides = (Side(one, base, queries, rate), Side(three, base, queries, rate))
+        for side in sides:
+            side.begin()
+        for _ in range(ROUNDS):
+            in_turn(sides, Side.ask)
+        for turn in range(ROUNDS):
+            in_turn(sides, lambda side, turn=turn: side.load(turn))
+        for side in sides:
+            side.look()
+        return {"rows": len(base), "1": sides[0].told(), "3": sides[1].told()}
 
 
 def uploaded(servers: list[Server]) -> float:
@@ -361,56 +371,96 @@ def uploaded(servers: list[Server]) -> float:
     return sum(server.figures().get(name, 0.0) for server in servers)
 
 
-def written_to(servers: list[Server], base: np.ndarray, seconds: float) -> dict:
-    """Writes and reads for so long, as fast as they go."""
-    rows = base.astype(np.float32)
-    create(client(servers[0]), rows.shape[1])
-    asked = rows[:: max(1, len(rows) // 1000)]
-    cluster = len(servers) > 1
-    before = uploaded(servers) if cluster else 0.0
-    stop = threading.Event()
-    began = time.monotonic()
-    with writing(servers, rows, 0, 0.0) as writers:
-        time.sleep(min(5, seconds / 10))
-        readers = [Reader(servers, asked, number * 7919, None, stop) for number in range(READERS)]
-        for reader in readers:
-            reader.start()
-        time.sleep(max(0.0, began + seconds - time.monotonic()))
-        stop.set()
-        ended(readers)
-    took = time.monotonic() - began
-    acknowledged = [each for writer in writers for each in writer.took]
-    reads = sorted(pair for reader in readers for pair in reader.took)
-    window = min(300.0, seconds / 6)
-    first = [each for at, each in reads if at < reads[0][0] + window]
-    last = [each for at, each in reads if at > reads[-1][0] - window]
-    written = sum(writer.written for writer in writers)
-    changed = written + sum(writer.deleted for writer in writers)
-    put = uploaded(servers) - before if cluster else 0.0
-    return {
-        "rows_s": changed / took,
-        "ack_p50_s": percentile(acknowledged, 50),
-        "ack_p99_s": percentile(acknowledged, 99),
-        "reads": len(reads),
-        "read_p50_s": statistics.median(each for _, each in reads),
-        "read_p99_first_s": percentile(first, 99),
-        "read_p99_last_s": percentile(last, 99),
-        # A row as its client sends it: its vector and its key.
-        "put_over_size": put / (written * (rows.shape[1] * 4 + 8)),
+class Ingest:
+    """Writes and reads, as fast as they go, in one piece or in several with a rest between them."""
+
+    def __init__(self, servers: list[Server], base: np.ndarray) -> None:
+        self.servers, self.rows = servers, base.astype(np.float32)
+        self.asked = self.rows[:: max(1, len(base) // 1000)]
+        create(client(servers[0]), self.rows.shape[1])
+        self.took_s = 0.0
+        self.pieces = self.written = self.deleted = 0
+        self.acknowledged: list[float] = []
+        # When each began and how long it took.
+        self.reads: list[tuple[float, float]] = []
+
+    def run(self, seconds: float) -> None:
+        """For so long, and then until nothing more comes of it, which is not counted."""
+        stop, first = threading.Event(), self.pieces << 36
+        self.pieces += 1
+        began = time.monotonic()
+        with writing(self.servers, self.rows, first, 0.0) as writers:
+            time.sleep(min(5, seconds / 10))
+            readers = [
+                Reader(self.servers, self.asked, number * 7919, None, stop)
+                for number in range(READERS)
+            ]
+            for reader in readers:
+                reader.start()
+            time.sleep(max(0.0, began + seconds - time.monotonic()))
+            stop.set()
+            ended(readers)
+        self.took_s += time.monotonic() - began
+        self.reads += sorted(pair for reader in readers for pair in reader.took)
+        for writer in writers:
+            self.acknowledged += writer.took
+            self.written += writer.written
+            self.deleted += writer.deleted
+        rest(self.servers)
+
+    def told(self) -> dict:
+        """Of all pieces."""
+        window = min(300.0, self.took_s / 6)
+        begin, end = self.reads[0][0] + window, self.reads[-1][0] - window
+        return {
+            "rows_s": (self.written + self.deleted) / self.took_s,
+            "ack_p50_s": percentile(self.acknowledged, 50),
+            "ack_p99_s": percentile(self.acknowledged, 99),
+            "reads": len(self.reads),
+            "read_p50_s": statistics.median(took for _, took in self.reads),
+            "read_p99_first_s": percentile([took for at, took in self.reads if at < begin], 99),
+            "read_p99_last_s": percentile([took for at, took in self.reads if at > end], 99),
+        }
+
+
+def put_at_rest(servers: list[Server]) -> float:
+    """Bytes that servers have put into the store when nothing more comes of what was written."""
+    before = -1.0
+
+    def rests() -> bool:
+        nonlocal before
+        then, before = before, uploaded(servers)
+        time.sleep(5)
+        return then == before
+
+    until("a rest of the store", rests, seconds=600)
+    return before
+
+
+def ingest(root: Path, base: np.ndarray, seconds: float, flags: list[str]) -> dict:
+    """Three servers, and one before them and after them, for half as long each."""
+    with arrangement(root / "1", 1) as one, arrangement(root / "3", 3, *flags) as three:
+        alone, together = Ingest(one, base), Ingest(three, base)
+        before = uploaded(three)
+        resting = [cores(three, lambda: alone.run(seconds / 2))]
+        idle = cores(one, lambda: together.run(seconds))
+        put = put_at_rest(three) - before
+        resting.append(cores(three, lambda: alone.run(seconds / 2)))
+        found = {"1": alone.told(), "3": together.told()}
+        found["1"]["idle_cores"], found["3"]["idle_cores"] = idle, max(resting)
+    # A row as its client sends it: its vector and its key.
+    sent = together.written * (base.shape[1] * 4 + 8)
+    for count, told in found.items():
+        told["bytes"] = bytes_below(root / count)
+    found["3"] |= {
+        "put_over_size": put / sent,
+        "generations": len(StoredLog(root / "3" / "store").generations()),
     }
-
-
-def ingest(root: Path, base: np.ndarray, seconds: float) -> dict:
-    """One server and three, in turn."""
-    found = {}
-    for count in (1, 3):
-        with arrangement(root / str(count), count) as servers:
-            found[str(count)] = written_to(servers, base, seconds)
-        found[str(count)]["bytes"] = bytes_below(root / str(count))
     return {"seconds": seconds, **found}
 
 
 if __name__ == "__main__":
+    unwind_at_end()
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["replicas", "ingest"])
     parser.add_argument("base", type=Path)
@@ -418,10 +468,13 @@ if __name__ == "__main__":
     parser.add_argument("--queries", type=int, default=3000)
     parser.add_argument("--rate", type=float, default=1000.0)
     parser.add_argument("--seconds", type=float, default=1800.0)
+    parser.add_argument("--generation-after", help="of `ingest`, as servers take it")
     asked = parser.parse_args()
     base = vectors(asked.base, asked.rows)
     with tempfile.TemporaryDirectory(prefix="pipeann-copies-") as made:
         if asked.what == "replicas":
             print(json.dumps(replicas(Path(made), base, asked.queries, asked.rate)))
         else:
-            print(json.dumps(ingest(Path(made), base, asked.seconds)))
+            after = asked.generation_after
+            flags = ["--generation-after", after] if after else []
+            print(json.dumps(ingest(Path(made), base, asked.seconds, flags)))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from clusters import Cluster, Server, free_port, until
+from clusters import Cluster, Server, free_port, until, unwind_at_end
 from logs import StoredLog, cut_soon
 from outages import client, connected, create, rows
 from pymilvus import MilvusClient
@@ -103,6 +103,7 @@ def wiped(root: Path, count: int) -> dict:
 
 
 if __name__ == "__main__":
+    unwind_at_end()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", type=int)
     asked = parser.parse_args()

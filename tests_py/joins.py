@@ -17,13 +17,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from clusters import Cluster, Server, until
+from clusters import Cluster, Server, until, unwind_at_end
 from outages import client
 from pymilvus import DataType, MilvusClient, MilvusException
 
 ROWS_AT_ONCE = 5000
 # A build of a million rows takes long on a slow machine.
 BUILD_S = 4 * 3600
+# Many times what a copy of a million rows takes.
+LOCAL_S = 3600
 
 
 def vectors(path: Path, most: int) -> np.ndarray:
@@ -117,8 +119,7 @@ def join(root: Path, base: Path, most: int) -> dict:
         fourth.start()
         until("an answer", lambda: answered(fourth, ask))
         first_s = time.monotonic() - began
-        assert fourth.process is not None and fourth.process.stdout is not None
-        said = fourth.process.stdout.readline()
+        said = fourth.says(LOCAL_S)
         local_s = time.monotonic() - began
         assert said.startswith("all data is at"), said
         back = client(fourth)
@@ -144,6 +145,7 @@ def join(root: Path, base: Path, most: int) -> dict:
 
 
 if __name__ == "__main__":
+    unwind_at_end()
     parser = argparse.ArgumentParser()
     parser.add_argument("base", type=Path)
     parser.add_argument("rows", type=int)

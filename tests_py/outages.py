@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from clusters import Cluster, Server, until
+from clusters import Cluster, Server, until, unwind_at_end
 from loads import FAILURES, Asking, Reads, best_rate, reading
 from logs import LogWatch, StoredLog, cut_soon, leader, names
 from pymilvus import DataType, MilvusClient, MilvusException
@@ -387,7 +387,7 @@ class Fencing:
         mark = 1_000_000 * (1000 * number + 999)
         found: list[bool | str] = []
         # Asked while it is stopped, it finds the question when it goes on.
-        asked = threading.Thread(target=ask, args=(old, mark, found))
+        asked = threading.Thread(target=ask, args=(old, mark, found), daemon=True)
         try:
             self.lead_elsewhere(old, number, mark)
         finally:
@@ -486,6 +486,7 @@ def ask(server: Server, mark: int, found: list[bool | str]) -> None:
 
 
 if __name__ == "__main__":
+    unwind_at_end()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["failover", "fencing"])
     parser.add_argument("count", type=int)

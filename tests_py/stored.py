@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from builds import DIM, rows
-from clusters import Cluster, free_port, until
+from clusters import Cluster, free_port, until, unwind_at_end
 from copies import create, link_all
 from logs import StoredLog, cut_soon, leader
 from outages import client, connected
@@ -121,6 +121,7 @@ def stored(root: Path, count: int) -> dict:
 
 
 if __name__ == "__main__":
+    unwind_at_end()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", type=int)
     asked = parser.parse_args()

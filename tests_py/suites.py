@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 import pymilvus
 import tenants
-from clusters import ROOT, Cluster, Server, binary, running
+from clusters import ROOT, Cluster, Server, binary, running, unwind_at_end
 
 from forms import versions
 
@@ -156,6 +156,7 @@ def run(root: Path, suites: list[str]) -> dict[str, Told]:
 
 
 if __name__ == "__main__":
+    unwind_at_end()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("suites", nargs="*", help=", ".join([*SUITES, *APART]))
     asked = parser.parse_args()

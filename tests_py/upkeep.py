@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,8 @@ from contextlib import ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
 
-from clusters import Cluster, Server, binary, free_port, running, until
+from clusters import Cluster, Server, binary, free_port, running, until, unwind_at_end
+from loads import FAILURES
 from logs import StoredLog, cut_soon
 from outages import Balancer, Reader, client, connected, half_load, leader
 from pymilvus import DataType, MilvusClient, MilvusException
@@ -351,22 +353,7 @@ def cost(root: Path, collections: int, seconds: float, store: str) -> dict:
         idle = rates(cluster, seconds)
         requests = sum(rate for name, rate in idle.items() if name.startswith("store_requests"))
         lone = lone_writes(cluster, of)
-        # As many writers as share objects.
-        stop = threading.Event()
-
-        def write(thread: int) -> None:
-            mine, key = client(cluster.servers[thread % 3]), 1_000_000 * (thread + 1)
-            while not stop.is_set():
-                key += 1
-                mine.insert("c0", [{"id": key, "vector": [1.0] * 8}])
-
-        threads = [threading.Thread(target=write, args=(n,), daemon=True) for n in range(16)]
-        for thread in threads:
-            thread.start()
-        busy = rates(cluster, min(20.0, seconds))
-        stop.set()
-        for thread in threads:
-            thread.join()
+        busy = busy_writers(cluster, min(20.0, seconds))
         return {
             "store": store,
             "collections": collections,
@@ -375,38 +362,96 @@ def cost(root: Path, collections: int, seconds: float, store: str) -> dict:
             "idle_store": {name: rate for name, rate in idle.items() if "store" in name},
             "idle_etcd_writes_s": idle["etcd_writes"],
             "idle_renewals_s": idle["lease_renewals"],
-            "busy_puts_s": busy['store_requests{operation="put"}'],
+            **busy,
             **lone,
         }
 
 
+def commits(cluster: Cluster) -> tuple[float, float]:
+    """How many objects of the log all servers have put so far, and how long that took."""
+    figures = [server.figures() for server in cluster.servers]
+    name = "pipeann_cluster_commit_seconds"
+    count, took = (sum(f.get(f"{name}_{of}", 0.0) for f in figures) for of in ("count", "sum"))
+    return count, took
+
+
+def put_s(before: tuple[float, float], after: tuple[float, float]) -> float:
+    """How long an object took on average that was put in between; nothing where none was."""
+    objects = after[0] - before[0]
+    return (after[1] - before[1]) / objects if objects else 0.0
+
+
+class BusyWriter(threading.Thread):
+    """Writes a row of its own as soon as the one before is answered; an error ends it."""
+
+    def __init__(self, of: MilvusClient, number: int, stop: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.client, self.stopped = of, stop
+        self.key = 1_000_000 * (number + 1)
+        self.answered: list[float] = []
+        self.said: str | None = None
+
+    def run(self) -> None:
+        while not self.stopped.is_set():
+            self.key += 1
+            try:
+                self.client.insert("c0", [{"id": self.key, "vector": [1.0] * 8}])
+                self.answered.append(time.monotonic())
+            except FAILURES as error:
+                self.said = repr(error)[:200]
+                return
+
+
+def busy_writers(cluster: Cluster, seconds: float, count: int = 16) -> dict:
+    """Puts of as many writers as share objects, and how many of them were answered throughout."""
+    stop = threading.Event()
+    writers = [BusyWriter(client(cluster.servers[n % 3]), n, stop) for n in range(count)]
+    for writer in writers:
+        writer.start()
+    until("writes", lambda: all(writer.answered or writer.said for writer in writers))
+    before, began = commits(cluster), time.monotonic()
+    found = rates(cluster, seconds)
+    ended, after = time.monotonic(), commits(cluster)
+    stop.set()
+    for writer in writers:
+        writer.join()
+    rows = [sum(began <= at < ended for at in writer.answered) for writer in writers]
+    failed = [writer.said for writer in writers if writer.said]
+    going = [writer.said is None and n > 0 for writer, n in zip(writers, rows, strict=True)]
+    return {
+        "busy_puts_s": found['store_requests{operation="put"}'],
+        "busy_rows_s": sum(rows) / (ended - began),
+        "busy_put_s": put_s(before, after),
+        "writers": count,
+        "writers_going": sum(going),
+        "said": sorted(set(failed))[:3],
+    }
+
+
 def lone_writes(cluster: Cluster, of: MilvusClient, count: int = 20) -> dict[str, float]:
-    """Writes that come after a rest, and what each takes beside its put."""
-
-    def puts() -> dict[str, float]:
-        figures = [server.figures() for server in cluster.servers]
-        name = "pipeann_cluster_commit_seconds"
-        return {of: sum(f.get(f"{name}_{of}", 0.0) for f in figures) for of in ("sum", "count")}
-
-    took, before = [], puts()
+    """Writes that come after a rest, and what each takes beside its own put."""
+    took, puts, objects = [], [], []
     for key in range(count):
         time.sleep(0.3)
-        began = time.monotonic()
+        before, began = commits(cluster), time.monotonic()
         of.insert("c0", [{"id": 100 + key, "vector": [1.0] * 8}])
         took.append(time.monotonic() - began)
-    after = puts()
-    objects = after["count"] - before["count"]
-    put_s = (after["sum"] - before["sum"]) / objects
-    middle = sorted(took)[count // 2]
+        after = commits(cluster)
+        objects.append(after[0] - before[0])
+        # One put each: whoever has waited for another one has more beside its own.
+        puts.append(put_s(before, after))
+    beside = [write - put for write, put in zip(took, puts, strict=True)]
     return {
-        "lone_write_s": middle,
-        "lone_put_s": put_s,
-        "lone_beside_put_s": sum(took) / count - put_s,
-        "lone_objects": objects / count,
+        "lone_write_s": statistics.median(took),
+        "lone_put_s": statistics.median(puts),
+        "lone_beside_put_s": statistics.median(beside),
+        "lone_beside_put_worst_s": max(beside),
+        "lone_objects": sum(objects) / count,
     }
 
 
 if __name__ == "__main__":
+    unwind_at_end()
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["restore", "upgrade", "cost"])
     parser.add_argument("count", type=int)

@@ -8,7 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import diskannpy
-from vectors import Spent, leave_cost, read_bin
+from diskannpy_search import compared
+from vectors import Spent, add_metric, leave_cost, read_bin
 
 
 def main() -> None:
@@ -19,14 +20,15 @@ def main() -> None:
     p.add_argument("--complexity", type=int, default=96)
     p.add_argument("--code-bytes", type=int, default=32)
     p.add_argument("--threads", type=int, default=os.cpu_count())
+    add_metric(p)
     a = p.parse_args()
 
-    data = read_bin(a.base)
+    data = compared(read_bin(a.base), a.metric)
     a.out.mkdir(parents=True, exist_ok=True)
     spent = Spent()
     diskannpy.build_disk_index(
         data=data,
-        distance_metric="l2",
+        distance_metric="mips" if a.metric == "ip" else "l2",
         index_directory=str(a.out),
         complexity=a.complexity,
         graph_degree=a.degree,

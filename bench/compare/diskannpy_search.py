@@ -1,8 +1,8 @@
 """Search a diskannpy disk index, no node cached, and print one JSON line per list length.
 
-With one thread every query is a call of its own and is timed; with more, the queries go
-through `batch_search` and only throughput is known. Reads are what the kernel counted as
-read from storage, in pages of 4 KiB.
+The queries go through `batch_search`, by which it is fastest whatever the threads. With one
+thread they are asked again, each by a call of its own, which gives the latencies. Reads are what
+the kernel counted as read from storage, in pages of 4 KiB.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import diskannpy
 import numpy as np
-from vectors import Spent, Truth, latency_columns, read_bin
+from vectors import Spent, Truth, add_metric, latency_columns, of_length_one, read_bin
 
 PAGE_BYTES = 4096
 
@@ -23,6 +23,25 @@ def storage_bytes_read() -> int:
     """Bytes that this process has caused to be read from storage so far."""
     fields = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
     return int(fields["read_bytes"])
+
+
+def compared(rows: np.ndarray, metric: str) -> np.ndarray:
+    """Rows as its disk index takes them: inner products of floats alone, and no cosine."""
+    if metric == "cosine":
+        return of_length_one(rows)
+    return rows.astype(np.float32) if metric == "ip" else rows
+
+
+def alone(
+    index: diskannpy.StaticDiskIndex, queries: np.ndarray, how: tuple[int, int, int]
+) -> np.ndarray:
+    """Seconds of each query, one after the other."""
+    seconds = np.zeros(len(queries))
+    for i, query in enumerate(queries):
+        start = time.perf_counter()
+        index.search(query, *how)
+        seconds[i] = time.perf_counter() - start
+    return seconds
 
 
 def main() -> None:
@@ -35,9 +54,10 @@ def main() -> None:
     p.add_argument("--width", type=int, default=4, help="beam width")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--warm-up", type=int, default=100, help="queries before the clock starts")
+    add_metric(p)
     a = p.parse_args()
 
-    queries, truth = read_bin(a.queries), Truth.read(a.truth)
+    queries, truth = compared(read_bin(a.queries), a.metric), Truth.read(a.truth)
     # Opening with num_threads=1 never returns: the only scratch space is taken while the
     # medoids are loaded. A single search uses one thread whatever the number.
     index = diskannpy.StaticDiskIndex(
@@ -49,16 +69,8 @@ def main() -> None:
     for length in (int(word) for word in a.list.split(",")):
         for query in queries[: a.warm_up]:
             index.search(query, a.k, length, a.width)
-        found = np.zeros((len(queries), a.k), np.uint32)
-        seconds = np.zeros(len(queries))
         before, spent = storage_bytes_read(), Spent()
-        if a.threads == 1:
-            for i, query in enumerate(queries):
-                start = time.perf_counter()
-                found[i] = index.search(query, a.k, length, a.width).identifiers
-                seconds[i] = time.perf_counter() - start
-        else:
-            found = index.batch_search(queries, a.k, length, a.threads, a.width).identifiers
+        found = index.batch_search(queries, a.k, length, a.threads, a.width).identifiers
         cost = spent.so_far()
         row = {
             "system": "diskannpy",
@@ -75,7 +87,7 @@ def main() -> None:
             "peak_rss_bytes": cost["peak_rss_bytes"],
         }
         if a.threads == 1:
-            row |= latency_columns(seconds)
+            row |= latency_columns(alone(index, queries, (a.k, length, a.width)))
         print(json.dumps(row), flush=True)
 
 

@@ -15,21 +15,31 @@ import faiss
 import numpy as np
 from vectors import read_bin
 
-BYTES = faiss.ScalarQuantizer.QT_8bit_direct
+# Bytes are kept as they are, floats as floats.
+DIRECT = {
+    np.dtype(np.uint8): faiss.ScalarQuantizer.QT_8bit_direct,
+    np.dtype(np.int8): faiss.ScalarQuantizer.QT_8bit_direct_signed,
+}
 ADDED_AT_ONCE = 50_000
 
 
-def made(kind: str, dim: int, a: argparse.Namespace) -> faiss.Index:
+def made(kind: str, base: np.ndarray, a: argparse.Namespace) -> faiss.Index:
     """An empty index."""
+    dim, direct = base.shape[1], DIRECT.get(base.dtype)
     if kind == "hnsw":
-        index = faiss.IndexHNSWSQ(dim, BYTES, a.links)
+        if direct is None:
+            index = faiss.IndexHNSWFlat(dim, a.links)
+        else:
+            index = faiss.IndexHNSWSQ(dim, direct, a.links)
         index.hnsw.efConstruction = a.ef_construction
         return index
     if kind == "ivf":
         coarse = faiss.IndexFlatL2(dim)
+        if direct is None:
+            return faiss.IndexIVFFlat(coarse, dim, a.lists)
         # Bytes are kept as they are, so not as differences from the centres of lists.
-        return faiss.IndexIVFScalarQuantizer(coarse, dim, a.lists, BYTES, faiss.METRIC_L2, False)
-    return faiss.IndexScalarQuantizer(dim, BYTES)
+        return faiss.IndexIVFScalarQuantizer(coarse, dim, a.lists, direct, faiss.METRIC_L2, False)
+    return faiss.IndexFlatL2(dim) if direct is None else faiss.IndexScalarQuantizer(dim, direct)
 
 
 def main() -> None:
@@ -45,7 +55,7 @@ def main() -> None:
     cost = {}
     for kind in ("flat", "ivf", "hnsw"):
         begun = time.perf_counter()
-        index = made(kind, base.shape[1], a)
+        index = made(kind, base, a)
         index.train(base[:: max(1, len(base) // 100_000)].astype(np.float32))
         for start in range(0, len(base), ADDED_AT_ONCE):
             index.add(base[start : start + ADDED_AT_ONCE].astype(np.float32))

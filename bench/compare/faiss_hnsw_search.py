@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import faiss
 import numpy as np
-from vectors import print_searches, read_bin, search_arguments
+from vectors import of_length_one, print_searches, read_bin, search_arguments
 
 
 def main() -> None:
@@ -18,7 +18,8 @@ def main() -> None:
         _, found = index.search(queries, a.k, params=faiss.SearchParametersHNSW(efSearch=ef))
         return found
 
-    print_searches("faiss hnsw", a, read_bin(a.queries).astype(np.float32), search)
+    asked = read_bin(a.queries).astype(np.float32)
+    print_searches("faiss hnsw", a, of_length_one(asked) if a.metric == "cosine" else asked, search)
 
 
 if __name__ == "__main__":

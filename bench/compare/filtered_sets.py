@@ -71,7 +71,8 @@ class Cell:
         count = int(header[0] * header[1])
         ids = np.fromfile(folder / "truth.bin", dtype="<u4", offset=8, count=count)
         near = np.fromfile(folder / "truth.bin", dtype="<f4", offset=8 + 4 * count, count=count)
-        queries = read_bin(folder / "queries.u8bin")
+        (file,) = folder.glob("queries.*bin")
+        queries = read_bin(file)
         shape = (len(queries), -1)
         return cls(folder.name, queries, filters, tags, ids.reshape(shape), near.reshape(shape))
 

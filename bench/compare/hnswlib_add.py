@@ -13,7 +13,7 @@ from pathlib import Path
 
 import hnswlib
 import numpy as np
-from vectors import Spent, Truth, read_bin
+from vectors import Spent, Truth, add_metric, read_bin
 
 
 def main() -> None:
@@ -27,12 +27,13 @@ def main() -> None:
     p.add_argument("--truth")
     p.add_argument("--list", default="40", help="values of ef for the queries")
     p.add_argument("--k", type=int, default=10)
+    add_metric(p)
     a = p.parse_args()
 
     rows = json.loads((a.index / "cost.json").read_text())["rows"]
     data = read_bin(a.base)[rows : rows + a.count].astype(np.float32)
     labels = np.arange(rows, rows + len(data))
-    index = hnswlib.Index(space="l2", dim=data.shape[1])
+    index = hnswlib.Index(space=a.metric, dim=data.shape[1])
     index.load_index(str(a.index / "index.bin"), max_elements=rows + len(data))
     # Loading keeps what was saved; the other settings of an insert are in the file.
     assert index.ef_construction == a.ef_construction, "the index was built with another ef"

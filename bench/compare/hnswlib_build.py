@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import hnswlib
-from vectors import Spent, leave_cost, read_bin
+from vectors import Spent, add_metric, leave_cost, read_bin
 
 
 def main() -> None:
@@ -20,12 +20,13 @@ def main() -> None:
     p.add_argument("--ef-construction", type=int, default=100)
     p.add_argument("--threads", type=int, default=os.cpu_count())
     p.add_argument("--seed", type=int, default=1)
+    add_metric(p)
     a = p.parse_args()
 
     data = read_bin(a.base)
     a.out.mkdir(parents=True, exist_ok=True)
     spent = Spent()
-    index = hnswlib.Index(space="l2", dim=data.shape[1])
+    index = hnswlib.Index(space=a.metric, dim=data.shape[1])
     index.init_index(len(data), ef_construction=a.ef_construction, M=a.links, random_seed=a.seed)
     index.add_items(data, num_threads=a.threads)
     cost = {

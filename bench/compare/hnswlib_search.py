@@ -11,7 +11,7 @@ def main() -> None:
     """One JSON line for each value of `ef`."""
     a = search_arguments(__doc__, "ef")
     queries = read_bin(a.queries).astype(np.float32)
-    index = hnswlib.Index(space="l2", dim=queries.shape[1])
+    index = hnswlib.Index(space=a.metric, dim=queries.shape[1])
     index.load_index(str(a.index / "index.bin"))
 
     def search(some: np.ndarray, ef: int) -> np.ndarray:

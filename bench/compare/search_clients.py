@@ -24,15 +24,16 @@ from pymilvus.grpc_gen import common_pb2, milvus_pb2
 
 CALL = "/milvus.proto.milvus.MilvusService/Search"
 COLLECTION, FIELD, NUMBER = "rows", "vector", "number"
+TYPES = {".u8bin": np.uint8, ".i8bin": np.int8, ".fbin": np.float32}
 BATCH = 5000
 K = 10
 
 
 def vectors(path: Path, count: int) -> np.ndarray:
-    """The first vectors of a file of bytes."""
+    """The first vectors of a file."""
     rows, dim = np.fromfile(path, dtype=np.uint32, count=2)
     shape = (min(int(rows), count), int(dim))
-    return np.memmap(path, dtype=np.uint8, mode="r", offset=8, shape=shape)
+    return np.memmap(path, dtype=TYPES[path.suffix], mode="r", offset=8, shape=shape)
 
 
 def fill(uri: str, path: Path, rows: int) -> None:

@@ -26,6 +26,21 @@ def read_bin(path: str | Path) -> np.ndarray:
     return np.fromfile(path, dtype=dtype, offset=8).reshape(rows, dim)
 
 
+METRICS = ("l2", "ip", "cosine")
+
+
+def add_metric(p: argparse.ArgumentParser) -> None:
+    """How vectors are compared."""
+    p.add_argument("--metric", choices=METRICS, default="l2")
+
+
+def of_length_one(rows: np.ndarray) -> np.ndarray:
+    """Rows whose L2 and inner products order as their cosines do, for what knows no cosine."""
+    wide = rows.astype(np.float32)
+    norms = np.linalg.norm(wide, axis=1, keepdims=True)
+    return wide / np.where(norms == 0, 1, norms)
+
+
 @dataclass(frozen=True)
 class Truth:
     """Exact neighbours of each query, nearest first."""
@@ -97,6 +112,7 @@ def search_arguments(description: str | None, breadth: str) -> argparse.Namespac
     p.add_argument("--list", required=True, help=f"values of {breadth}: 16,32,64")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--warm-up", type=int, default=200, help="queries before the clock starts")
+    add_metric(p)
     return p.parse_args()
 
 

@@ -32,10 +32,19 @@ def write_truth(path: Path, ids: np.ndarray, distances: np.ndarray) -> None:
         distances.astype("<f4").tofile(out)
 
 
+def candidates(rough: np.ndarray, k: int) -> np.ndarray:
+    """The k + SPARE rows of each query with the least values, by id; else all."""
+    if rough.shape[1] <= k + SPARE:
+        return np.tile(np.arange(rough.shape[1]), (len(rough), 1))
+    near = np.argpartition(rough, k + SPARE, axis=1)[:, : k + SPARE]
+    near.sort(axis=1)
+    return near
+
+
 def exact_neighbours(
     base: np.ndarray, queries: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k nearest rows of each query by squared L2, ties to the smaller id.
+    """The k nearest rows of each query by squared L2, or all, ties to the smaller id.
 
     A blocked matrix product picks k + SPARE candidates; their distances are then
     computed again in float64, where u8 data is exact.
@@ -46,8 +55,7 @@ def exact_neighbours(
     for start in range(0, len(queries), QUERY_BLOCK):
         block = queries[start : start + QUERY_BLOCK].astype(np.float32)
         rough = norms[None, :].astype(np.float32) - 2.0 * (block @ wide.T)
-        near = np.argpartition(rough, k + SPARE, axis=1)[:, : k + SPARE]
-        near.sort(axis=1)
+        near = candidates(rough, k)
         gaps = base[near].astype(np.float64) - block[:, None, :].astype(np.float64)
         exact = np.einsum("qcd,qcd->qc", gaps, gaps)
         order = np.argsort(exact, axis=1, kind="stable")[:, :k]
@@ -65,8 +73,7 @@ def most_alike(base: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarra
     all_ids, all_distances = [], []
     for start in range(0, len(queries), QUERY_BLOCK):
         block = queries[start : start + QUERY_BLOCK]
-        near = np.argpartition(-(block @ base.T), k + SPARE, axis=1)[:, : k + SPARE]
-        near.sort(axis=1)
+        near = candidates(-(block @ base.T), k)
         exact = -np.einsum("qcd,qd->qc", base[near].astype(np.float64), block.astype(np.float64))
         order = np.argsort(exact, axis=1, kind="stable")[:, :k]
         all_ids.append(np.take_along_axis(near, order, axis=1))

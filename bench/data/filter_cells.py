@@ -3,10 +3,10 @@
     python filter_cells.py --base sift1m.base.u8bin --queries sift.query.u8bin \\
         --tags sift1m.tags.base.spmat --tag-queries sift1m.tags.query.spmat --rows 1000000 --out DIR
 
-Writes `columns.jsonl`, `cells.json`, for each cell a directory with `queries.u8bin`, `filters.txt`
-and `truth.bin`, and the same without filters as `plain`. Distances between bytes are integers that
-float32 holds, so the truth needs no second pass. In truth, 2^32 - 1 fills the places of queries
-that fewer rows match.
+Writes `columns.jsonl`, `cells.json`, for each cell a directory with `queries.u8bin` (or as the type
+of the set is called), `filters.txt` and `truth.bin`, and the same without filters as `plain`. In
+truth, by squared L2, 2^32 - 1 fills the places of queries that fewer rows match. Without tags there
+are no cells of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from exact import write_rows, write_truth
+from exact import SPARE, TYPES, write_rows, write_truth
 from filter_columns import CENTRES, KINDS, NEAR_SHARES, SHARES, Cells, Columns, Filter
 
 K = 10
@@ -34,18 +34,21 @@ FAR = 0.1
 
 
 def read_rows(path: Path, rows: int | None = None) -> np.ndarray:
-    """The first rows of a `.u8bin` file."""
+    """The first rows of a file of vectors."""
     have, dim = (int(v) for v in np.fromfile(path, dtype="<u4", count=2))
     count = min(rows or have, have) * dim
-    return np.fromfile(path, dtype=np.uint8, offset=8, count=count).reshape(-1, dim)
+    return np.fromfile(path, dtype=TYPES[path.suffix], offset=8, count=count).reshape(-1, dim)
 
 
-def read_bags(path: Path, rows: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """The first rows of a `.spmat` file: where each ends, and the columns that it has."""
+def read_bags(path: Path | None, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first rows of a `.spmat` file: where each ends, and the columns that it has. Empty rows
+    where there is no file."""
+    if path is None:
+        return np.zeros(rows + 1, dtype=np.int64), np.zeros(0, dtype=np.int32)
     have, _, entries = (int(v) for v in np.fromfile(path, dtype="<i8", count=3))
     ends = np.fromfile(path, dtype="<i8", offset=24, count=have + 1)
     tags = np.fromfile(path, dtype="<i4", offset=24 + 8 * (have + 1), count=entries)
-    ends = ends[: min(rows or have, have) + 1]
+    ends = ends[: min(rows, have) + 1]
     return ends, tags[: ends[-1]]
 
 
@@ -58,7 +61,7 @@ class Base:
 
     @classmethod
     def of(cls, base: np.ndarray) -> Base:
-        """Of vectors of bytes."""
+        """Of vectors."""
         wide = base.astype(np.float32)
         return cls(wide, np.einsum("ij,ij->i", wide, wide))
 
@@ -69,15 +72,20 @@ class Base:
         return self.norms[None, :] - 2.0 * (wide @ self.wide.T) + own[:, None]
 
 
-def nearest(distances: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The K nearest rows of a mask, ties to the smaller id, and their distances."""
+def nearest(
+    base: Base, query: np.ndarray, distances: np.ndarray, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The K nearest rows of a mask, ties to the smaller id, and their distances. Those that are
+    given have rounding errors where vectors are no bytes, so some more rows are compared anew."""
     ids = np.full(K, NO_ROW)
     found = np.full(K, np.inf, dtype=np.float32)
     rows = np.flatnonzero(mask)
-    there = distances[rows]
-    if len(rows) > K:
-        last = np.partition(there, K - 1)[K - 1]
-        rows, there = rows[there <= last], there[there <= last]
+    if len(rows) > K + SPARE:
+        rough = distances[rows]
+        last = np.partition(rough, K + SPARE - 1)[K + SPARE - 1]
+        rows = rows[rough <= last]
+    gaps = base.wide[rows].astype(np.float64) - query.astype(np.float64)
+    there = np.einsum("ij,ij->i", gaps, gaps)
     order = np.argsort(there, kind="stable")[:K]
     ids[: len(order)], found[: len(order)] = rows[order], there[order]
     return ids, found
@@ -88,7 +96,8 @@ class Writer:
     """Writes cells and remembers what they are."""
 
     out: Path
-    rows: int
+    base: Base
+    suffix: str
     written: list[dict[str, object]]
 
     def cell(
@@ -108,27 +117,29 @@ class Writer:
             text, mask = filter_of(i)
             texts.append(text)
             matches.append(int(mask.sum()))
-            found = nearest(distances[i], mask)
+            found = nearest(self.base, queries[i], distances[i], mask)
             ids.append(found[0])
             near.append(found[1])
-        write_rows(folder / "queries.u8bin", queries)
+        write_rows(folder / f"queries{self.suffix}", queries)
         (folder / "filters.txt").write_text("".join(f"{text}\n" for text in texts))
         write_truth(folder / "truth.bin", np.array(ids), np.array(near))
         cell = {"name": name, "kind": kind, "share": share, "queries": len(queries)}
-        cell |= {"matched": float(np.mean(matches)) / self.rows, "filters": len(set(texts))}
+        matched = float(np.mean(matches)) / len(self.base.wide)
+        cell |= {"matched": matched, "filters": len(set(texts))}
         self.written.append(cell)
         print(f"{name}: {cell['matched']:.5%} match, {cell['filters']} filters", flush=True)
 
 
-def write_plain(out: Path, base: Base, queries: np.ndarray) -> None:
+def write_plain(out: Path, base: Base, queries: np.ndarray, suffix: str) -> None:
     """Queries without filters, and their truth."""
     out.mkdir()
     everything = np.ones(len(base.wide), dtype=bool)
     found = []
     for start in range(0, len(queries), BLOCK):
-        distances = base.distances(queries[start : start + BLOCK])
-        found += [nearest(row, everything) for row in distances]
-    write_rows(out / "queries.u8bin", queries)
+        block = queries[start : start + BLOCK]
+        pairs = zip(block, base.distances(block), strict=True)
+        found += [nearest(base, query, row, everything) for query, row in pairs]
+    write_rows(out / f"queries{suffix}", queries)
     write_truth(out / "truth.bin", *(np.array(part) for part in zip(*found, strict=True)))
 
 
@@ -161,9 +172,9 @@ def tag_cells(
 
     def mask(query: int) -> np.ndarray:
         """Rows with all the tags of a query."""
-        found = np.ones(writer.rows, dtype=bool)
+        found = np.ones(len(base.wide), dtype=bool)
         for tag in wanted[starts[query] : starts[query + 1]]:
-            has = np.zeros(writer.rows, dtype=bool)
+            has = np.zeros(len(base.wide), dtype=bool)
             if tag + 1 < len(edges):
                 has[owners[edges[tag] : edges[tag + 1]]] = True
             found &= has
@@ -192,8 +203,10 @@ def tag_cells(
 def main() -> None:
     """Make everything."""
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    for name in ("base", "queries", "tags", "tag-queries", "out"):
+    for name in ("base", "queries", "out"):
         p.add_argument(f"--{name}", required=True, type=Path)
+    for name in ("tags", "tag-queries"):
+        p.add_argument(f"--{name}", type=Path)
     p.add_argument("--rows", type=int, required=True)
     p.add_argument("--count", type=int, default=100, help="queries of a cell")
     p.add_argument("--seed", type=int, default=1)
@@ -208,8 +221,8 @@ def main() -> None:
     a.out.mkdir(parents=True, exist_ok=True)
     columns.write(a.out / "columns.jsonl")
 
-    write_plain(a.out / "plain", base, queries[:PLAIN])
-    writer, cells = Writer(a.out, len(vectors), []), Cells(columns, rng)
+    write_plain(a.out / "plain", base, queries[:PLAIN], a.base.suffix)
+    writer, cells = Writer(a.out, base, a.base.suffix, []), Cells(columns, rng)
     some = queries[: a.count]
     distances = base.distances(some)
     for kind, make in KINDS.items():
@@ -220,7 +233,9 @@ def main() -> None:
         distances = base.distances(some)
         for share in NEAR_SHARES:
             writer.cell(kind, share, some, distances, lambda i, s=share: cells.near(s, i))
-    tag_cells(writer, base, queries, bags, read_bags(a.tag_queries), a.count)
+    if a.tags is not None:
+        asked = read_bags(a.tag_queries, len(queries))
+        tag_cells(writer, base, queries, bags, asked, a.count)
     (a.out / "cells.json").write_text(json.dumps(writer.written, indent=1) + "\n")
 
 

@@ -15,11 +15,13 @@ import numpy as np
 from exact import TYPES, exact_neighbours, write_truth
 
 K = 10
+# In truth, where fewer rows pass.
+NO_ROW = np.uint32(0xFFFFFFFF)
 WINDOWS = 8
 
 
 def read_rows(path: Path, rows: int | None = None) -> np.ndarray:
-    """The first rows of a `.u8bin` or `.fbin` file."""
+    """The first rows of a file of vectors."""
     have, dim = (int(v) for v in np.fromfile(path, dtype="<u4", count=2))
     count = min(rows or have, have)
     kind = TYPES[path.suffix]
@@ -39,16 +41,17 @@ def main() -> None:
     base, queries = read_rows(args.base), read_rows(args.queries, args.count)
     chance = np.random.default_rng(args.seed).random(len(base))
     begins = np.arange(WINDOWS) * (1 - args.share) / WINDOWS
-    ids = np.zeros((len(queries), K), dtype=np.uint32)
-    distances = np.zeros((len(queries), K), dtype=np.float32)
+    ids = np.full((len(queries), K), NO_ROW)
+    distances = np.full((len(queries), K), np.inf, dtype=np.float32)
     filters = [""] * len(queries)
     for window, begin in enumerate(begins):
         asked = np.arange(window, len(queries), WINDOWS)
         text = f"chance >= {begin:.6f} and chance < {begin + args.share:.6f}"
         low, high = float(f"{begin:.6f}"), float(f"{begin + args.share:.6f}")
         rows = np.flatnonzero((chance >= low) & (chance < high))
-        near, distances[asked] = exact_neighbours(base[rows], queries[asked], K)
-        ids[asked] = rows[near]
+        near, found = exact_neighbours(base[rows], queries[asked], K)
+        distances[asked, : found.shape[1]] = found
+        ids[asked, : found.shape[1]] = rows[near]
         for query in asked:
             filters[query] = text
     args.out.mkdir(parents=True)

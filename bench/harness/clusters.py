@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import resource
-import socket
+import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import pipeann, places, rivals
 from .cache import entry
+from .curves import enclosing
+from .ports import free_ports
 from .processes import Row, json_lines
 from .sets import VectorSet
+
+# How often servers try to begin.
+ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -52,23 +57,25 @@ class Cluster:
         command += [pipeann.program(), "cluster", "search"]
         command += ["--topology", self.topology, *tls(self.certificates, "client")]
         command += ["--queries", vectors.queries, *truth, *policy]
-        command += ["--list", ",".join(map(str, lists)), "--in-flight", str(in_flight)]
-        return json_lines([*command, "--json"])
+        command += ["--in-flight", str(in_flight), "--json"]
+        return enclosing(
+            lambda chosen: json_lines([*command, "--list", rivals.lists_text(chosen)]), lists
+        )
 
     def timed(
         self, vectors: VectorSet, lists: Sequence[int], *, in_flight: int, policy: Sequence[str]
     ) -> list[Row]:
         """As `search`, list by list, with the processor time a query took of all servers together
         (`server_us`) and of who asks (`client_us`, his start and the queries' file included)."""
-        rows = []
-        for length in lists:
+
+        def ask(length: int) -> Row:
             servers, client = self.cpu_s(), children_cpu_s()
-            found = self.search(vectors, [length], in_flight=in_flight, policy=policy)
+            (row,) = self.search(vectors, [length], in_flight=in_flight, policy=policy)
             servers, client = self.cpu_s() - servers, children_cpu_s() - client
-            for row in found:
-                per_query = 1e6 / row["queries"]
-                rows.append(row | {"server_us": servers * per_query, "client_us": client * per_query})
-        return rows
+            per_query = 1e6 / row["queries"]
+            return row | {"server_us": servers * per_query, "client_us": client * per_query}
+
+        return enclosing(lambda chosen: [ask(length) for length in chosen], lists)
 
     def cpu_s(self) -> float:
         """Processor time of all servers up to now."""
@@ -128,13 +135,6 @@ def tls(certificates: Path, name: str) -> list[str | Path]:
     ]
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody has just now, each another one."""
-    with ExitStack() as stack:
-        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [listener.getsockname()[1] for listener in taken]
-
-
 def separate_of(index: Path, partitions: int, servers: int, topology: Path) -> Path:
     """The cached indexes of each server's own rows of a cached index."""
     made = {"of": index.parent.name, "partitions": partitions, "servers": servers}
@@ -192,15 +192,22 @@ def serving(
     index of its rows alone, or all of them read everything. `cores` keeps them and who asks them to so many."""
     with tempfile.TemporaryDirectory(prefix="pipeann-cluster-") as kept, ExitStack() as stack:
         topology, certificates = Path(kept) / "cluster.toml", Path(kept) / "certificates"
-        ports = free_ports(servers.count)
-        topology.write_text(topology_text(partitions, ports, servers.shares))
-        make = [pipeann.program(), "cluster", "certificates", "--topology", topology]
-        subprocess.run([*make, "--out", certificates], check=True, stdout=subprocess.DEVNULL)
+
+        def address() -> None:
+            """Gives the servers ports, and certificates for these."""
+            ports = free_ports(servers.count)
+            topology.write_text(topology_text(partitions, ports, servers.shares))
+            make = [pipeann.program(), "cluster", "certificates", "--topology", topology]
+            shutil.rmtree(certificates, ignore_errors=True)
+            subprocess.run([*make, "--out", certificates], check=True, stdout=subprocess.DEVNULL)
+
+        address()
         own_rows = separate_of(index, partitions, servers.count, topology) if separate else None
-        processes: list[subprocess.Popen[str]] = []
+        commands: list[list[str | Path]] = []
         for number in range(servers.count):
-            command = [*pipeann.pinned(cores), pipeann.program(), "cluster", "serve", "--topology", topology]
-            command += ["--server", str(number), "--index", index, "--until-eof"]
+            command = [*pipeann.pinned(cores), pipeann.program(), "cluster", "serve"]
+            command += ["--topology", topology, "--server", str(number)]
+            command += ["--index", index, "--until-eof"]
             command += ["--threads", str(servers.threads), "--in-flight", str(servers.in_flight)]
             command += ["--memory-limit", servers.memory_limit, "--discipline", servers.discipline]
             command += tls(certificates, f"server-{number}")
@@ -208,20 +215,43 @@ def serving(
                 command += ["--replica"]
             if own_rows is not None:
                 command += ["--separate", own_rows / f"server-{number}"]
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            # Each ends with its input, which is closed on leaving.
-            process = stack.enter_context(subprocess.Popen(command, text=True, **pipes))
-            assert process.stdout is not None
-            told = process.stdout.readline()
-            if "listens" not in told:
-                raise SystemExit(f"a server did not begin: {told}")
-            processes.append(process)
-        # Until then a query may need a second attempt.
-        for process in processes:
-            assert process.stdout is not None
-            told = process.stdout.readline()
-            if "is connected" not in told:
-                raise SystemExit(f"a server did not meet the others: {told}")
+            commands.append(command)
         # taskset, and a script that calls the program, become it by exec.
-        pids = tuple(process.pid for process in processes)
+        pids = tuple(process.pid for process in begun(commands, stack, address))
         yield Cluster(topology, certificates, servers, pids, cores)
+
+
+def begun(
+    commands: Sequence[Sequence[str | Path]], kept: ExitStack, elsewhere: Callable[[], None]
+) -> list[subprocess.Popen[str]]:
+    """Servers that all know each other, ended by `kept`. Somebody else may take a port before they
+    do: then all try again `elsewhere`."""
+    for attempt in range(ATTEMPTS):
+        if attempt > 0:
+            elsewhere()
+        with ExitStack() as stack:
+            processes = []
+            for command in commands:
+                # Each ends with its input, which is closed on leaving.
+                pipe = subprocess.PIPE
+                process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+                processes.append(stack.enter_context(process))
+                if not told(process, "listens"):
+                    break
+            else:
+                # Until then a query may need a second attempt.
+                for process in processes:
+                    if not told(process, "is connected"):
+                        raise SystemExit("a server did not meet the others")
+                kept.push(stack.pop_all())
+                return processes
+    raise SystemExit(f"a server did not begin, nor at {ATTEMPTS - 1} further attempts")
+
+
+def told(process: subprocess.Popen[str], what: str) -> bool:
+    """Whether the next line of a process says something; what it says else is printed."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if what not in line:
+        print(f"a server said {line.strip() or 'nothing'!r} instead of that it {what}")
+    return what in line

@@ -2,16 +2,80 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from .processes import Row
+
+Ask = Callable[[Sequence[int]], list[Row]]
 
 
 class OutOfRange(ValueError):
     """The lists searched do not bracket the recall asked for."""
+
+
+# Lists are not extended beyond this, nor where recall no longer comes nearer to what is wanted.
+MOST = 1000
+NEARER = 0.95
+# A recall so close to that of the shortest or the longest list may be outside in another round.
+MARGIN = 0.001
+# Of the lists within some, and by which more are tried.
+STEP, DOUBLE = 1.4, 2.0
+
+
+class Around(tuple[int, ...]):
+    """List lengths to search, and recalls that they have to enclose: where they do not, shorter
+    ones down to k and longer ones are searched as well."""
+
+    recalls: tuple[float, ...]
+
+    def __new__(cls, lists: Iterable[int], recalls: Iterable[float]) -> Around:
+        """In order of length."""
+        made = super().__new__(cls, sorted(set(lists)))
+        made.recalls = tuple(recalls)
+        return made
+
+
+def enclosing(ask: Ask, lists: Sequence[int], k: int = 10) -> list[Row]:
+    """The rows of some lists; where those are `Around` recalls, also those of the further lists
+    that it takes to enclose these, for each number of servers; where none does, they end too."""
+    rows = ask(lists)
+    if not isinstance(lists, Around) or not all("recall" in row for row in rows):
+        return rows
+    asked, low, high = list(lists), min(lists.recalls), max(lists.recalls)
+    while asked[0] > k and max(reached(rows, min)) > low - MARGIN:
+        asked.insert(0, max(k, math.floor(asked[0] / STEP)))
+        rows = ask(asked[:1]) + rows
+    wanted = min(high + MARGIN, 1.0)
+    while asked[-1] < MOST and (missed := wanted - min(reached(rows, max))) > 0:
+        more = [min(MOST, math.ceil(asked[-1] * by)) for by in (STEP, DOUBLE)]
+        asked += sorted(set(more))
+        rows = rows + ask(asked[-len(set(more)) :])
+        if wanted - min(reached(rows, max)) > NEARER * missed:
+            break
+    if len(asked) > len(lists):
+        print(f"lists of {asked[0]} to {asked[-1]} around {', '.join(map(str, lists.recalls))}")
+    return sorted(rows, key=lambda row: row["list"])
+
+
+def reached(rows: Sequence[Row], end: Callable[..., float]) -> list[float]:
+    """The least or the most recall of each number of servers."""
+    by_servers: dict[Any, list[float]] = {}
+    for row in rows:
+        by_servers.setdefault(row.get("servers"), []).append(row["recall"])
+    return [end(recalls) for recalls in by_servers.values()]
+
+
+def longer(lists: Sequence[int]) -> list[int]:
+    """Lists and longer ones, for a search that ends with the first that has a recall."""
+    found = list(lists)
+    while found[-1] < MOST:
+        found.append(min(MOST, math.ceil(found[-1] * STEP)))
+    return found
 
 
 @dataclass(frozen=True)
@@ -31,7 +95,11 @@ class Curve:
         return cls(name, tuple(sorted(merged, key=lambda row: row["recall"])))
 
     def at(self, column: str, recall: float) -> float:
-        """The column's value at a recall, linear between the two rows around it."""
+        """The column's value at a recall, linear between the two rows around it. No list is shorter
+        than k: where that finds more, it is the least that has the recall."""
+        first = self.rows[0]
+        if first["recall"] > recall and first["list"] <= first.get("k", 10):
+            return float(first[column])
         return self.between(column, "recall", recall)
 
     def reaching(self, column: str, recall: float) -> float:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache as remember
 from pathlib import Path
 
-from . import places, rivals, servers, sets
+from . import given, places, rivals, servers, sets
 from .cache import entry, file_identity, result, text_identity
 from .databases import maker_identity
 from .pipeann import lab
@@ -46,7 +46,7 @@ class Behind:
     @property
     def files(self) -> list[str | Path]:
         """As the benchmarks take them."""
-        return ["--base", self.vectors.base, "--rows", str(self.rows)]
+        return ["--base", readable(self.vectors.base), "--rows", str(self.rows)]
 
     def of(self, part: str) -> list[str | Path]:
         """A collection, and its tags where it has some."""
@@ -56,14 +56,13 @@ class Behind:
     @property
     def queries(self) -> Path:
         """All queries of the set, since tags are given for those."""
-        return sets.vector_set(self.vectors.name).queries
+        return readable(sets.vector_set(self.vectors.name).queries)
 
     @property
     def tags(self) -> list[str | Path]:
         """The tags of rows and queries."""
-        base, name = self.vectors.base, self.vectors.name
-        rows = base.with_name(f"{name}.tags.base.spmat")
-        return ["--tags", rows, "--tag-queries", base.with_name(f"{name}.tags.query.spmat")]
+        rows, queries = sets.tags_of(self.vectors)
+        return ["--tags", rows, "--tag-queries", queries]
 
 
 def over_network(server: servers.Server, behind: Behind, part: str, *words: object) -> list[Row]:
@@ -186,17 +185,23 @@ def lite_kept(behind: Behind, *words: object) -> list[Row]:
     return rows
 
 
+def readable(vectors: Path) -> Path:
+    """A file of vectors as the clients read it, who know no signed bytes and send floats anyway."""
+    return as_floats(vectors) if vectors.suffix == ".i8bin" else vectors
+
+
 def as_floats(queries: Path) -> Path:
-    """The same queries as the clients send them."""
+    """The same vectors as the clients send them."""
     if queries.suffix == ".fbin":
         return queries
 
     def make(folder: Path) -> None:
         content = queries.read_bytes()
-        floats = array("f", list(content[8:]))
+        floats = array("f", array(given.TYPES[queries.suffix], content[8:]))
         (folder / "queries.fbin").write_bytes(content[:8] + floats.tobytes())
 
-    return entry("queries-floats", {"queries": file_identity(queries)}, make) / "queries.fbin"
+    made = {"queries": file_identity(queries), "type": queries.suffix}
+    return entry("queries-floats", made, make) / "queries.fbin"
 
 
 def graph(behind: Behind) -> Path:

@@ -10,7 +10,7 @@ from . import rivals
 from .cache import entry, file_identity, result, text_identity
 from .filtered import Cell
 from .processes import Row, json_lines
-from .sets import VectorSet
+from .sets import VectorSet, tags_of
 
 REQUIREMENTS = rivals.COMPARE / "filtered-requirements.txt"
 FAISS, MILVUS = "faiss", "milvus_lite"
@@ -19,7 +19,7 @@ LINKS, EF_CONSTRUCTION = 32, 100
 
 def bags(vectors: VectorSet) -> Path:
     """The tags of the rows of a set."""
-    return vectors.base.with_name(f"{vectors.name}.tags.base.spmat")
+    return tags_of(vectors)[0]
 
 
 def built(rival: str, vectors: VectorSet) -> Path:

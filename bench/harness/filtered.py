@@ -1,7 +1,7 @@
 """A collection with columns, the cells of its filters, and `pipeann-lab collections search` on it.
 
-A cell is a directory with `queries.u8bin`, `filters.txt` (one expression a line) and `truth.bin`,
-made by `bench/data/filter_cells.py`.
+A cell is a directory with `queries.u8bin` (or as the type of the set is called), `filters.txt` (one
+expression a line) and `truth.bin`, made by `bench/data/filter_cells.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from . import places, rivals
+from . import places, rivals, sets
 from .cache import entry, file_identity, text_identity
 from .pipeann import INDEX_ROOMS, lab
 from .processes import Row, json_lines
@@ -27,6 +27,11 @@ ANSWERING = ("search", "estimate", "postings", "predicate", "view", "truth", "ro
 COLLECTION = "rows"
 # The kind of the cells of given queries.
 TAGS = "tags"
+
+
+def queries_in(folder: Path) -> Path:
+    """The queries of a cell, of whichever type the set is."""
+    return next(folder.glob("queries.*bin"), folder / "queries.u8bin")
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Cell:
     @property
     def searched(self) -> list[str | Path]:
         """The files of a cell as `pipeann-lab collections search` takes them."""
-        files: list[str | Path] = ["--queries", self.folder / "queries.u8bin"]
+        files: list[str | Path] = ["--queries", queries_in(self.folder)]
         files += ["--filters", self.folder / "filters.txt"]
         return [*files, "--truth", self.folder / "truth.bin"]
 
@@ -62,7 +67,7 @@ class FilteredSet:
     def plain(self) -> list[str | Path]:
         """The files of queries without a filter."""
         files = self.folder / "plain"
-        return ["--queries", files / "queries.u8bin", "--truth", files / "truth.bin"]
+        return ["--queries", queries_in(files), "--truth", files / "truth.bin"]
 
     def named(self, pattern: str | None, cells: Sequence[Cell] | None = None) -> list[Cell]:
         """The cells, or some of them, whose names match a pattern such as `far-*`."""
@@ -84,16 +89,18 @@ class FilteredSet:
 
 def made_from(vectors: VectorSet, rows: int, queries: int, seed: int) -> Path:
     """The cached columns, queries, filters and truth of the first rows of a set."""
-    bags = vectors.base.with_name(f"{vectors.name}.tags.base.spmat")
-    asked = vectors.base.with_name(f"{vectors.name}.tags.query.spmat")
     scripts = [places.BENCH / "data" / f"{n}.py" for n in ("filter_cells", "filter_columns")]
-    inputs = {"base": vectors.base, "queries": vectors.queries, "tags": bags, "asked": asked}
+    inputs = {"base": vectors.base, "queries": vectors.queries}
+    tags: list[str | Path] = []
+    if sets.has_tags(vectors):
+        inputs["tags"], inputs["asked"] = sets.tags_of(vectors)
+        tags = ["--tags", inputs["tags"], "--tag-queries", inputs["asked"]]
     made = {name: file_identity(path) for name, path in inputs.items()}
     made |= {"rows": rows, "count": queries, "seed": seed, "maker": text_identity(scripts)}
 
     def make(folder: Path) -> None:
         command = [rivals.python(), scripts[0], "--base", vectors.base]
-        command += ["--queries", vectors.queries, "--tags", bags, "--tag-queries", asked]
+        command += ["--queries", vectors.queries, *tags]
         numbers = ["--rows", rows, "--count", queries, "--seed", seed]
         words = [str(word) for word in (*command, *numbers, "--out", folder / "made")]
         subprocess.run(words, check=True, stdout=sys.stderr)
@@ -171,7 +178,7 @@ def choose(columns: Path, target: Path, wanted: Sequence[str]) -> None:
 
 def held_bytes(database: Path, buffer_bytes: int, data: FilteredSet) -> int:
     """What scalar indexes hold once a database is open and has been searched without a filter."""
-    queries = data.folder / "plain" / "queries.u8bin"
+    queries = queries_in(data.folder / "plain")
     asked = ["--queries", queries, "--limit-queries", "1", "--metric", "l2"]
     asked += ["--buffer-bytes", str(buffer_bytes)]
     rows, _ = search(database, asked, SearchOptions())

@@ -13,7 +13,9 @@ from typing import Any
 
 from . import places, rivals
 from .cache import entry, file_identity, text_identity
+from .curves import enclosing
 from .processes import Row, json_lines
+from .rivals import lists_text
 from .sets import VectorSet, base_rows
 
 # The rooms of the engine that decide what an index contains.
@@ -122,7 +124,7 @@ def grown(vectors: VectorSet, rows: int) -> VectorSet:
         "base": file_identity(vectors.base),
         "queries": file_identity(vectors.queries),
         "rows": rows,
-    }
+    } | rivals.metric_of(vectors)
     folder = entry(f"grown-{vectors.name}-{rows}", made_from, make)
     return replace(vectors, base=folder / name, truth=folder / "truth.bin")
 
@@ -131,6 +133,7 @@ def shrunk(vectors: VectorSet, rows: int) -> VectorSet:
     """The set with only its first rows, and the exact truth of its queries among them."""
     base = base_rows(vectors, rows)
     made_from = {"base": file_identity(base), "queries": file_identity(vectors.queries)}
+    made_from |= rivals.metric_of(vectors)
     folder = entry(
         f"shrunk-{vectors.name}-{rows}",
         made_from,
@@ -243,7 +246,7 @@ def search(
     command: list[str | Path] = pinned(options.cores)
     command += [program(), "search", "--index", index, "--queries", vectors.queries]
     command += ["--truth", vectors.truth, "--k", str(options.k), "--policy", options.policy]
-    command += ["--list", ",".join(map(str, lists)), "--threads", str(options.threads)]
+    command += ["--threads", str(options.threads)]
     command += ["--in-flight", str(options.in_flight), "--memory-limit", options.memory_limit]
     if options.repeat > 1:
         command += ["--repeat", str(options.repeat)]
@@ -260,7 +263,11 @@ def search(
         command += ["--backend", options.backend]
     if options.spdk_config is not None:
         command += ["--spdk-config", options.spdk_config]
-    return json_lines([*command, "--json"])
+
+    def ask(chosen: Sequence[int]) -> list[Row]:
+        return json_lines([*command, "--list", lists_text(chosen), "--json"])
+
+    return enclosing(ask, lists, options.k)
 
 
 def cluster_counts(
@@ -275,9 +282,13 @@ def cluster_counts(
     line. A row for each number of servers and list."""
     command: list[str | Path] = [program(), "cluster", "count", "--index", index]
     command += ["--queries", vectors.queries, "--truth", vectors.truth]
-    command += ["--servers", ",".join(map(str, servers)), "--list", ",".join(map(str, lists))]
-    command += ["--k", str(k)]
-    return json_lines([*command, *policy, "--json"])
+    command += ["--servers", ",".join(map(str, servers)), "--k", str(k), *policy]
+
+    def ask(chosen: Sequence[int]) -> list[Row]:
+        found = json_lines([*command, "--list", lists_text(chosen), "--json"])
+        return [{"k": k} | row for row in found]
+
+    return enclosing(ask, lists, k)
 
 
 def profile_width(

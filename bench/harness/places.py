@@ -29,7 +29,7 @@ def data_script(name: str) -> Path:
 def given_data() -> Path:
     """The unpacked benchmark data: `$PIPEANN_DATA`, else unpacked into the cache.
 
-    The former is a directory that holds `sift1m.base.u8bin` and its companions."""
+    The former is a directory that holds sets, see `given`."""
     if named := os.environ.get("PIPEANN_DATA"):
         return Path(named).resolve()
     folder = cache() / "given"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import places
 from .cache import entry, file_identity, result, text_identity
+from .curves import enclosing
 from .processes import Command, Row, json_lines
 
 if TYPE_CHECKING:
@@ -123,6 +124,11 @@ def make_grown(base: Path, rows: int, out: Path) -> None:
     subprocess.run([str(word) for word in command], check=True, stdout=sys.stderr)
 
 
+def metric_of(vectors: VectorSet) -> dict[str, str]:
+    """What a metric adds to the identity of an index; nothing for L2, once the only one."""
+    return {} if vectors.metric == "l2" else {"metric": vectors.metric}
+
+
 def cost(index: Path) -> dict[str, Any]:
     """What building a rival's index took."""
     found: dict[str, Any] = json.loads((index / "cost.json").read_text())
@@ -137,12 +143,12 @@ def diskannpy_index(vectors: VectorSet, degree: int, complexity: int, compared: 
         "complexity": complexity,
         "code_bytes": vectors.code_bytes,
         "version": "0.7.0",
-    }
+    } | metric_of(vectors)
 
     def make(out: Path) -> None:
         script = COMPARE / "diskannpy_build.py"
         options: list[object] = ["--degree", degree, "--complexity", complexity]
-        options += ["--code-bytes", vectors.code_bytes]
+        options += ["--code-bytes", vectors.code_bytes, "--metric", vectors.metric]
         json_lines([python(), script, "--base", vectors.base, "--out", out, *map(str, options)])
 
     return (result if compared else entry)(f"diskannpy-{vectors.name}", made, make)
@@ -158,11 +164,12 @@ def hnswlib_index(
         "links": links,
         "ef_construction": ef_construction,
         "version": "0.8.0",
-    }
+    } | metric_of(vectors)
 
     def make(out: Path) -> None:
         script = COMPARE / "hnswlib_build.py"
         options = ["--links", str(links), "--ef-construction", str(ef_construction)]
+        options += ["--metric", vectors.metric]
         json_lines([python(), script, "--base", source, "--out", out, *options])
 
     return entry(f"hnswlib-{vectors.name}", made, make)
@@ -177,13 +184,23 @@ def faiss_hnsw_index(vectors: VectorSet, links: int, ef_construction: int) -> Pa
         "ef_construction": ef_construction,
         "script": text_identity([script]),
         "versions": (COMPARE / "filtered-requirements.txt").read_text(),
-    }
+    } | metric_of(vectors)
 
     def make(out: Path) -> None:
         options = ["--links", str(links), "--ef-construction", str(ef_construction)]
+        options += ["--metric", vectors.metric]
         json_lines([filtered_python(), script, "--base", vectors.base, "--out", out, *options])
 
     return entry(f"faiss-hnsw-{vectors.name}", made, make)
+
+
+def crate_lacks(vectors: VectorSet) -> str | None:
+    """What the program around the diskann-disk crate does not take of a set, if anything."""
+    if vectors.metric != "l2":
+        return f"the program around diskann-disk compares by l2 alone, not by {vectors.metric}"
+    if vectors.base.suffix == ".i8bin":
+        return "the program around diskann-disk takes u8 and f32, not i8"
+    return None
 
 
 def diskann_disk_program() -> Path:
@@ -207,6 +224,8 @@ def diskann_disk_program() -> Path:
 
 def diskann_disk_index(vectors: VectorSet, degree: int, complexity: int) -> Path:
     """A disk index by the diskann-disk crate."""
+    if lacks := crate_lacks(vectors):
+        raise SystemExit(lacks)
     made = {
         "base": file_identity(vectors.base),
         "degree": degree,
@@ -232,11 +251,17 @@ def diskann_disk_index(vectors: VectorSet, degree: int, complexity: int) -> Path
     return entry(f"diskann-disk-{vectors.name}", made, make)
 
 
-def _search(program: Command, index: Path, vectors: VectorSet, **options: Any) -> list[Row]:
-    """Run a search program with `--name value` for each option."""
+def _search(
+    program: Command, index: Path, vectors: VectorSet, lists: Sequence[int], **options: Any
+) -> list[Row]:
+    """Run a search program with `--name value` for each option; it finds ten rows a query."""
     named = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     files: Command = ["--index", index, "--queries", vectors.queries, "--truth", vectors.truth]
-    return json_lines([*program, *files, *named])
+
+    def ask(chosen: Sequence[int]) -> list[Row]:
+        return json_lines([*program, *files, *named, "--list", lists_text(chosen)])
+
+    return enclosing(ask, lists)
 
 
 def lists_text(lists: Sequence[int]) -> str:
@@ -248,24 +273,25 @@ def search_diskannpy(
     index: Path, vectors: VectorSet, lists: Sequence[int], *, width: int, threads: int
 ) -> list[Row]:
     """Beam search by diskannpy without cached nodes."""
-    program: Command = [python(), COMPARE / "diskannpy_search.py"]
-    return _search(program, index, vectors, list=lists_text(lists), width=width, threads=threads)
+    program: Command = [python(), COMPARE / "diskannpy_search.py", "--metric", vectors.metric]
+    return _search(program, index, vectors, lists, width=width, threads=threads)
 
 
 def search_hnswlib(
     index: Path, vectors: VectorSet, lists: Sequence[int], *, threads: int = 1
 ) -> list[Row]:
     """Search by hnswlib in memory; `list` is ef."""
-    program: Command = [python(), COMPARE / "hnswlib_search.py"]
-    return _search(program, index, vectors, list=lists_text(lists), threads=threads)
+    program: Command = [python(), COMPARE / "hnswlib_search.py", "--metric", vectors.metric]
+    return _search(program, index, vectors, lists, threads=threads)
 
 
 def search_faiss_hnsw(
     index: Path, vectors: VectorSet, lists: Sequence[int], *, threads: int
 ) -> list[Row]:
     """Search by the HNSW of FAISS in memory; `list` is efSearch."""
-    program: Command = [filtered_python(), COMPARE / "faiss_hnsw_search.py"]
-    return _search(program, index, vectors, list=lists_text(lists), threads=threads)
+    script = COMPARE / "faiss_hnsw_search.py"
+    program: Command = [filtered_python(), script, "--metric", vectors.metric]
+    return _search(program, index, vectors, lists, threads=threads)
 
 
 def search_diskann_disk(
@@ -273,7 +299,7 @@ def search_diskann_disk(
 ) -> list[Row]:
     """Beam search by the diskann-disk crate without cached nodes."""
     program: Command = [diskann_disk_program(), "search"]
-    return _search(program, index, vectors, list=lists_text(lists), width=width, threads=threads)
+    return _search(program, index, vectors, lists, width=width, threads=threads)
 
 
 def add_hnswlib(
@@ -289,6 +315,7 @@ def add_hnswlib(
     command: Command = [python(), COMPARE / "hnswlib_add.py", "--index", index]
     options: list[str | Path] = ["--base", vectors.base, "--count", str(count)]
     options += ["--threads", str(threads), "--ef-construction", str(ef_construction)]
+    options += ["--metric", vectors.metric]
     if lists:
         options += ["--queries", vectors.queries, "--truth", vectors.truth]
         options += ["--list", lists_text(lists)]

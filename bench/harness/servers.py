@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from . import rivals
 from .pipeann import program
+from .ports import free_port
 
 REQUIREMENTS = rivals.COMPARE / "milvus-requirements.txt"
 HEALTH = "http://127.0.0.1:9091/healthz"
@@ -104,10 +104,3 @@ def healthy() -> bool:
             return bool(answer.status == 200)
     except OSError:
         return False
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

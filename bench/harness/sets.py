@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import places, rivals
+from . import given, places, rivals
 from .cache import entry, file_identity
 
 NAMES = ("sift1m", "minilm", "manifold", "minilm-i8", "keywords")
@@ -45,37 +46,63 @@ MADE = {
 
 
 def vector_set(name: str) -> VectorSet:
-    """A data set by name; those that are made are when they are not in the cache yet."""
-    if name == "sift1m":
-        folder = places.given_data()
-        return VectorSet(
-            name,
-            folder / "sift1m.base.u8bin",
-            folder / "sift.query.u8bin",
-            folder / "sift1m.gt100.bin",
-            code_bytes=32,
-        )
-    if name in MADE:
+    """A data set by name: one that lies in PIPEANN_DATA, or one of the benchmark's own, of which
+    those that are made are when they are not in the cache yet."""
+    folder = places.given_data() if name == "sift1m" else given.folder_of_data()
+    made = MADE.get(name)
+    metric = made.metric if made else "l2"
+    if folder and (found := given.given(folder, name, metric)):
+        truth = found.truth or given.made_truth(found.base, found.queries, found.metric)
+        return VectorSet(name, found.base, found.queries, truth, found.code_bytes, found.metric)
+    if made:
         folder = places.cache() / "data"
-        made = MADE[name]
         base, queries = (folder / f"{name}.{what}{made.suffix}" for what in ("base", "query"))
         truth = folder / f"{name}.gt100.bin"
-        found = VectorSet(name, base, queries, truth, made.code_bytes, made.metric)
-        if not found.truth.exists():
+        if not truth.exists():
             made.make(folder)
-        return found
-    raise SystemExit(f"no data set {name}; there are {', '.join(NAMES)}")
+        return VectorSet(name, base, queries, truth, made.code_bytes, made.metric)
+    there = [*NAMES, *(given.names_in(folder) if folder else [])]
+    raise SystemExit(f"no data set {name}; there are {', '.join(dict.fromkeys(there))}")
+
+
+def compared_by(vectors: VectorSet, metric: str) -> VectorSet:
+    """The same rows and queries compared by a metric, with the truth by that."""
+    if vectors.metric == metric:
+        return vectors
+    print(f"{vectors.name} is compared by {metric} here")
+    truth = given.made_truth(vectors.base, vectors.queries, metric)
+    return replace(vectors, truth=truth, metric=metric)
+
+
+def tags_of(vectors: VectorSet) -> tuple[Path, Path]:
+    """The files of tags of the rows and of the queries that a set may have come with."""
+    base, query = (f"{vectors.name}.tags.{what}.spmat" for what in ("base", "query"))
+    return vectors.base.with_name(base), vectors.base.with_name(query)
+
+
+def has_tags(vectors: VectorSet) -> bool:
+    """Whether it came with them."""
+    return all(path.exists() for path in tags_of(vectors))
 
 
 def rows_in(source: Path) -> int:
     """How many vectors a file has."""
-    with source.open("rb") as f:
-        return int(struct.unpack("<I", f.read(4))[0])
+    return given.shape(source)[0]
+
+
+def dim_of(source: Path) -> int:
+    """The dimension of the vectors of a file."""
+    return given.shape(source)[1]
+
+
+def at_most(rows: int, vectors: VectorSet, share: float = 1.0) -> int:
+    """So many rows, or that share of a set that has fewer."""
+    return min(rows, int(share * rows_in(vectors.base)))
 
 
 def first_rows(source: Path, rows: int, target: Path, skip: int = 0) -> None:
     """Copy the first rows of a vector file, or those behind some that are skipped."""
-    element = 4 if source.suffix == ".fbin" else 1
+    element = array(given.TYPES[source.suffix]).itemsize
     with source.open("rb") as f:
         have, dim = struct.unpack("<II", f.read(8))
         rows = min(rows, have - skip)

@@ -42,8 +42,8 @@ def insert(
     return json_lines([*command, "--memory-limit", memory_limit, *others, "--json"])[-1]
 
 
-def truth_of(base: Path, queries: Path, out: Path, k: int = 10) -> Path:
+def truth_of(base: Path, queries: Path, out: Path, k: int = 10, metric: str = "l2") -> Path:
     """The exact nearest rows of queries."""
     command: list[str | Path] = [pipeann.program(), "gt", "--base", base, "--queries", queries]
-    json_lines([*command, "--k", str(k), "--metric", "l2", "--out", out, "--json"])
+    json_lines([*command, "--k", str(k), "--metric", metric, "--out", out, "--json"])
     return out

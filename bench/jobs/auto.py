@@ -38,10 +38,12 @@ def around(curve: Curve, recall: float) -> list[int]:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio with its interval, and the pairs that it took."""
+    """A ratio with its interval, the pairs that it took, and by how much the recall lay outside of
+    the two lists around it at most."""
 
     interval: Interval
     pairs: int
+    outside: float
 
 
 class Contest:
@@ -50,10 +52,10 @@ class Contest:
     def __init__(self, job: Job, vectors: VectorSet, index: Path, **load: Any) -> None:
         self.job, self.vectors, self.index, self.load = job, vectors, index, load
         self.curves: dict[str, Curve] = {}
-        # Few queries tell which policies are near the best; the pairs tell how near `auto` is.
-        self.scanned = sets.with_queries(vectors, job.settings["scan_queries"])
+        self.outside = 0.0
         # Runs of pairs are short, so that a drift of the device falls on both of a pair alike. One
-        # query after the other takes longer.
+        # query after the other takes longer. The scan asks the same queries: others have another
+        # recall, and lists around that would not be around theirs.
         alone = load.get("in_flight") == 1
         few = job.settings["idle_queries" if alone else "pair_queries"]
         self.few = sets.with_queries(vectors, few)
@@ -71,7 +73,7 @@ class Contest:
 
         def run(policy: str) -> list[Row]:
             lists = self.job.lists[self.vectors.name]
-            return pipeann.search(self.index, self.scanned, lists, self.options(policy))
+            return pipeann.search(self.index, self.few, lists, self.options(policy))
 
         systems = {p: lambda p=p: run(p) for p in policies}
         for policy, curve in interleave(systems, self.job.rounds).items():
@@ -86,8 +88,9 @@ class Contest:
         """A fresh measurement of a column at the recall, by the two lists around it."""
         lists = around(self.curves[policy], self.job.recall)
         rows = pipeann.search(self.index, self.few, lists, self.options(policy))
-        # Recall wavers from run to run, and fewer queries have another one; lists that no longer
-        # enclose the recall are extended.
+        # Recall wavers from run to run, and may leave the recall outside for once.
+        recalls = sorted(row["recall"] for row in rows)
+        self.outside = max(self.outside, beyond(recalls, self.job.recall))
         return along([(row["recall"], row[column]) for row in rows], self.job.recall)
 
     def ratio(
@@ -95,13 +98,21 @@ class Contest:
     ) -> Ratio:
         """The first policy's column over the second's, by pairs until the limit is decided on."""
         first, second = (lambda p=p: self.value(p, column) for p in policies)
-        return Ratio(*until_decided(first, second, limit, looks))
+        self.outside = 0.0
+        return Ratio(*until_decided(first, second, limit, looks), self.outside)
 
 
 def along(points: Sequence[tuple[float, float]], x: float) -> float:
-    """The value at `x` on the line through two points."""
+    """The value at `x` on the line between two points; outside of them that of the nearer one."""
     (x0, y0), (x1, y1) = points
-    return y0 if x0 == x1 else y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+    if x0 == x1:
+        return y0
+    return y0 + (y1 - y0) * min(1.0, max(0.0, (x - x0) / (x1 - x0)))
+
+
+def beyond(ends: Sequence[float], x: float) -> float:
+    """By how much `x` is outside of the ascending `ends`."""
+    return max(0.0, ends[0] - x, x - ends[-1])
 
 
 def print_scan(title: str, contest: Contest, recall: float) -> None:
@@ -182,6 +193,13 @@ def against_best(
     return {p: contest.ratio((AUTO, p), column, limit, settings["looks"]) for p in best}
 
 
+def told(what: str, ratios: Mapping[str, Ratio], job: Job, verdict: Verdict) -> None:
+    """Note ratios whose recalls were not equal: what they say is no more than that."""
+    most = max(ratio.outside for ratio in ratios.values())
+    if most > job.settings["recall_within"]:
+        verdict.problems.append(f"{what}: recall was {most:.4f} outside of the lists around it")
+
+
 def idle(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
     """Mean latency over the best fixed policies, one query after the other."""
     found: Named = []
@@ -193,6 +211,7 @@ def idle(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
         if not ratios:
             verdict.problems.append(f"idle, {place}: nothing to compare at the recall")
             continue
+        told(f"idle, {place}", ratios, job, verdict)
         worst = max(ratio.interval.high for ratio in ratios.values())
         verdict.add(f"latency, {place}", Check(worst, at_most))
         found += [(f"{place}: idle latency over {p}", ratio) for p, ratio in ratios.items()]
@@ -211,6 +230,7 @@ def busy(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
         if not ratios:
             verdict.problems.append(f"busy, {place}: nothing to compare at the recall")
             continue
+        told(f"busy, {place}", ratios, job, verdict)
         worst = min(ratio.interval.low for ratio in ratios.values())
         verdict.add(f"qps, {place}", Check(worst, at_least, at_most=False))
         found += [(f"{place}: busy QPS over {p}", ratio) for p, ratio in ratios.items()]
@@ -249,6 +269,9 @@ def take_auto(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
             found += part(job, vectors, index, verdict)
     print_table(
         f"Ratios at {job.recall} on {vectors.name}, with the ends of their 95% intervals",
-        ["ratio", "mean", "low", "high", "pairs"],
-        [[name, r.interval.mean, r.interval.low, r.interval.high, r.pairs] for name, r in found],
+        ["ratio", "mean", "low", "high", "pairs", "recall outside"],
+        [
+            [name, r.interval.mean, r.interval.low, r.interval.high, r.pairs, r.outside]
+            for name, r in found
+        ],
     )

@@ -46,7 +46,8 @@ def print_load(title: str, runs: dict[str, Row]) -> None:
 
 def take_churn(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """All rows replaced some times: recall at equal reads and disk beside fresh builds."""
-    rows, times = size(job, "rows"), size(job, "times")
+    # Others take their place, as many more.
+    rows, times = sets.at_most(size(job, "rows"), vectors, 0.2), size(job, "times")
     lists, step = job.lists[vectors.name], job.settings["step"]
     built = changes.part_of(vectors, rows, 0)
     index = pipeann.index_of(built, job.build)
@@ -73,7 +74,8 @@ def take_churn(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 
 def take_drift(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Rows of some clusters, then those of all others: recall at equal reads."""
-    rows, first = size(job, "rows"), size(job, "first")
+    rows = sets.at_most(size(job, "rows"), vectors)
+    first = min(size(job, "first"), rows // 10)
     lists = job.lists[vectors.name]
     whole = changes.split(vectors, rows, first)
     part = sets.base_rows(whole, first)

@@ -8,11 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness import places
+from harness import places, toml
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
-from .catalogue import Job, tomllib
+from .catalogue import Job
 
 # The last line of `cargo xtask fuzz`: crashes of all targets, the largest share of a bound.
 TOTALS = re.compile(r"^crashes (\d+) largest_share ([\d.]+)$", re.MULTILINE)
@@ -52,7 +52,7 @@ def take_advisories(_job: Job, verdict: Verdict) -> None:
 
 def test_packages() -> list[str]:
     """What the tests of the package need beside pymilvus, as the extra `test` has it."""
-    text = tomllib.loads((places.REPO / "pyproject.toml").read_text())
+    text = toml.read(places.REPO / "pyproject.toml")
     wanted = text["project"]["optional-dependencies"]["test"]
     return [package for package in wanted if not package.startswith("pymilvus")]
 

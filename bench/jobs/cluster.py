@@ -11,7 +11,7 @@ from harness import pipeann
 from harness.clusters import Cluster, Servers, even_shares, serving
 from harness.curves import Curve, interleave
 from harness.processes import Row, json_lines
-from harness.sets import VectorSet, asked_by_rows, rows_in
+from harness.sets import VectorSet, asked_by_rows, at_most, rows_in
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
@@ -35,7 +35,7 @@ def at_recall(
     """Every count at the job's recall, by number of servers; `begin` says where a query begins."""
     options = replace(job.build, partitions=job.settings["partitions"])
     index = pipeann.index_of(vectors, options)
-    lists = job.lists[vectors.name]
+    lists = job.around(vectors.name)
     words = [*policy_of(policy), "--begin", begin]
     found = pipeann.cluster_counts(index, vectors, lists, servers, words)
     rows = {}
@@ -123,7 +123,7 @@ def many_partitions(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     for partitions in (settings["partitions"], settings["many_partitions"]):
         index = pipeann.partitioned(vectors, replace(mother, partitions=partitions), mother)
         words = policy_of(settings["relay"])
-        found = pipeann.cluster_counts(index, vectors, job.lists[vectors.name], [most], words)
+        found = pipeann.cluster_counts(index, vectors, job.around(vectors.name), [most], words)
         row = Curve.of_rounds(f"{partitions} partitions", [found]).row_at(job.recall)
         table.append([partitions, *(row[column] for column in COLUMNS)])
         verdict.add(f"most work of a server over the mean, {partitions} partitions", Check(row["skew"]))
@@ -225,7 +225,7 @@ def servers_of(words: str, memory_limit: str) -> Servers:
 
 def compared(job: Job, vectors: VectorSet, memory_limit: str) -> dict[str, Row]:
     """One server and several in turn, through the same client, at the job's recall."""
-    settings, lists = job.settings, job.lists[vectors.name]
+    settings, lists = job.settings, job.around(vectors.name)
     partitions: int = settings["partitions"]
     index = pipeann.index_of(vectors, replace(job.build, partitions=partitions))
     ways: dict[str, str] = settings["servers"]
@@ -300,7 +300,7 @@ def take_cluster_hop(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 def take_cluster_memory(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Disk reads where each server has memory for its share of all pages: one graph over all
     servers, and servers that each have everything, asked in turn or by region."""
-    settings, lists = job.settings, job.lists[vectors.name]
+    settings, lists = job.settings, job.around(vectors.name)
     partitions, count = settings["partitions"], settings["servers"]
     index = pipeann.index_of(vectors, replace(job.build, partitions=partitions))
     shown = pipeann.inspect(index)
@@ -309,7 +309,7 @@ def take_cluster_memory(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     limit = shown["memory_limits"][-1]["limit_bytes"] - others * shown["page_bytes"]
     shares = even_shares([partition["pages"] for partition in shown["partitions"]], count)
     servers = Servers(count, 1, 8, str(limit), shares=shares)
-    warm = settings["warm_rows"]
+    warm = at_most(settings["warm_rows"], vectors, 0.5)
     warming = asked_by_rows(vectors, rows_in(vectors.base) - warm, warm)
 
     def measured(on: int, *mode: str) -> Row:

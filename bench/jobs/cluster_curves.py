@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import ExitStack
+from functools import partial
 
-from harness import pipeann
-from harness.clusters import Cluster, serving
+from harness.clusters import Servers
 from harness.curves import Curve, interleave
 from harness.plots import Panel, draw
-from harness.processes import Row
 from harness.sets import VectorSet
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
 from .catalogue import Job
 from .cluster import cheapest, servers_of
+from .cluster_rivals import served, with_best_width
 
 COLUMNS = {"qps": "QPS", "mean_us": "mean latency, us"}
 SHOWN = ("recall", "qps", "mean_us", "p99_us", "reads", "hops", "messages")
@@ -24,16 +23,14 @@ SHOWN = ("recall", "qps", "mean_us", "p99_us", "reads", "hops", "messages")
 def take_cluster_curves(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Every mode over the same servers in turn, by how many servers there are."""
     settings = job.settings
-    mother = replace(job.build, partitions=settings["partitions"])
     for words in settings["servers"]:
         servers = servers_of(words, settings["memory_limit"])
-        index = pipeann.partitioned(vectors, replace(mother, partitions=servers.count), mother)
-        with serving(index, servers.count, servers, separate=True) as cluster:
-            curves = taken(job, vectors, cluster)
+        curves = taken(job, vectors, servers)
         rows = {name: cheapest(curve, job.recall) for name, curve in curves.items()}
         print_table(
-            f"At {job.recall:g} on {vectors.name}, {words} (servers x threads x searches in flight), "
-            f"memory {servers.memory_limit}, {settings['in_flight']} queries under way",
+            f"At {job.recall:g} on {vectors.name}, {words} (servers x threads x searches in "
+            f"flight), memory {servers.memory_limit}, {settings['in_flight']} queries under way; "
+            "scatter in the way that reads least, DistributedANN with its fastest width",
             ["mode", *SHOWN],
             [
                 [name, *(row[column] for column in SHOWN)]
@@ -54,21 +51,21 @@ def take_cluster_curves(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
             draw(path, title, "recall@10", panels, 0.8)
 
 
-def taken(job: Job, vectors: VectorSet, cluster: Cluster) -> dict[str, Curve]:
-    """All modes, list by list, after a round that nobody counts."""
-
-    def asked(policy: Sequence[str]) -> Callable[[], list[Row]]:
-        return lambda: cluster.search(
-            vectors,
-            job.lists[vectors.name],
-            in_flight=job.settings["in_flight"],
-            policy=policy,
-        )
-
-    systems = {name: asked(policy) for name, policy in job.settings["modes"].items()}
-    for warm in systems.values():
-        warm()
-    return interleave(systems, job.rounds)
+def taken(job: Job, vectors: VectorSet, servers: Servers) -> dict[str, Curve]:
+    """All modes, list by list, after a round that nobody counts but to tell a width."""
+    with ExitStack() as stack:
+        modes = served(job, vectors, servers, job.lists[vectors.name], stack)
+        asked = {
+            name: partial(mode.ask, vectors, job.settings["in_flight"])
+            for name, mode in modes.items()
+        }
+        rates = {}
+        for name, ask in asked.items():
+            row = cheapest(Curve.of_rounds(name, [ask()]), job.recall)
+            rates[name] = row["qps"] if row is not None else 0.0
+        print_table(f"One round, QPS at {job.recall:g}", ["mode", "qps"], list(rates.items()))
+        chosen = with_best_width(rates, most=True)
+        return interleave({name: asked[name] for name in chosen}, job.rounds)
 
 
 def points(curve: Curve, column: str) -> list[tuple[float, float]]:

@@ -21,7 +21,7 @@ from harness.verdict import Check, Verdict
 
 from .catalogue import Job
 from .cluster import cheapest, policy_of
-from .cluster_rivals import Scattered, at_best, swept, ways_of
+from .cluster_rivals import Scattered, at_best, swept, swept_settings
 
 # BatANN at recall@10 0.95, a billion rows and ten servers unless it says otherwise.
 PAPER_SHARES = {2: None, 3: 0.116, 5: 0.1734, 7: 0.2122, 10: 0.243}
@@ -87,14 +87,27 @@ class Bench:
         }
 
     def scattered(
-        self, servers: int, lists: Sequence[int], each: Sequence[int], k: int = 10
+        self,
+        servers: int,
+        *,
+        lists: Sequence[int] | None = None,
+        each: Sequence[int] | None = None,
+        k: int = 10,
     ) -> Scattered | None:
-        """A graph for each server in the way that is cheapest for it, after a table of all ways; none
-        where none finds as much."""
+        """A graph for each server in the way that is cheapest for it, after a table of all ways;
+        none where none finds as much. Lists and results of each are those of cluster-modes unless
+        given."""
         title = f"{self.vectors.name}, {servers} servers, k = {k}"
-        ways = ways_of(self.job.settings["scatter"], each, servers)
+        settings = swept_settings(self.job.quick)["scatter"]
         found = swept(
-            self.vectors, lambda how: self.index(servers, how), servers, ways, lists, k
+            self.vectors,
+            lambda how: self.index(servers, how),
+            servers,
+            settings,
+            self.job.recall,
+            lists=lists,
+            each=each,
+            k=k,
         )
         return at_best(title, found, self.job.recall)
 
@@ -226,7 +239,7 @@ def by_system(bench: Bench, verdict: Verdict) -> None:
         curves[f"{name}, {bench.servers} servers"] = curve
     for count in counts:
         if count > 1:
-            found = bench.scattered(count, settings["scatter_lists"], settings["scatter"]["each"])
+            found = bench.scattered(count)
             if found is not None:
                 curves[f"scatter, {count} servers: {found.way.name}"] = found.curve
     rows = {name: cheapest(curve, bench.job.recall) for name, curve in curves.items()}
@@ -265,7 +278,9 @@ def by_results(bench: Bench, verdict: Verdict) -> None:
             "baton(64)": bench.counts(bench.job.settings["baton"], lists=lists["one"], k=k),
             **bench.orchestrated(lists["one"], k),
         }
-        rival = bench.scattered(bench.servers, lists["scatter"], lists["each"], k)
+        rival = bench.scattered(
+            bench.servers, lists=lists.get("scatter"), each=lists.get("each"), k=k
+        )
         if rival is not None:
             found[f"scatter: {rival.way.name}"] = rival.curve
         rows = {name: cheapest(curve, bench.job.recall) for name, curve in found.items()}

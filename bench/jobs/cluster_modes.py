@@ -19,7 +19,7 @@ from harness.verdict import Check, Verdict
 
 from .catalogue import Job
 from .cluster import cheapest
-from .cluster_rivals import Kept, at_best, kept_ways, swept, ways_of
+from .cluster_rivals import Kept, at_best, kept_at, swept
 
 
 def take_cluster_modes(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
@@ -44,8 +44,7 @@ def take_cluster_modes(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
             for way, row in ours.items()
         ],
     )
-    ways = ways_of(settings["scatter"], settings["scatter"]["each"], partitions)
-    found = swept(vectors, index_by, partitions, ways, settings["scatter"]["lists"])
+    found = swept(vectors, index_by, partitions, settings["scatter"], job.recall)
     rival = at_best(f"{vectors.name}, {partitions} servers", found, job.recall)
     if rival is None:
         verdict.problems.append(f"no way of scatter finds {job.recall:g} on {vectors.name}")
@@ -88,12 +87,9 @@ def by_messages(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> 
     sends where it uses whole pages and stops early, as relay does, is told beside."""
     settings = job.settings
     relay = counted(job, vectors, index, ["--mode", "relay"]).row_at(job.recall)
-    rows: dict[str, Row] = {"relay": relay}
-    rivals: dict[Kept, Row] = {}
-    for way in kept_ways(settings["distributed_widths"]):
-        row = cheapest(counted(job, vectors, index, way.words), job.recall)
-        if row is not None:
-            rows[way.name] = rivals[way] = row
+    lists, widths = job.lists[vectors.name], settings["distributed_widths"]
+    rivals = kept_at(vectors, index, settings["partitions"], widths, lists, job.recall)
+    rows = {"relay": relay, **{way.name: row for way, row in rivals.items()}}
     columns = ("recall", "messages", "rounds", "bytes", "reads", "code_distances", "skew")
     print_table(
         f"At {job.recall:g} on {vectors.name}, {settings['partitions']} servers, every frame counted, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness import pipeann
+from harness import pipeann, sets
 from harness.curves import Curve
 from harness.pipeann import SearchOptions
 from harness.sets import VectorSet
@@ -25,13 +25,14 @@ def take_reads_72b(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Reads per query at the recall, best of the policies and of the codes."""
     table: list[list[object]] = []
     best: float | None = None
-    for codes in job.settings["codes"][vectors.name]:
+    named: dict[str, list[str]] = job.settings["codes"]
+    for codes in named.get(vectors.name) or [f"pq:{min(72, sets.dim_of(vectors.base))}"]:
         kind, code_bytes = kind_and_bytes(codes)
         coded = replace(vectors, code_bytes=code_bytes)
         index = pipeann.index_of(coded, replace(job.build, codes=kind))
         for policy in job.settings["policies"]:
             # Reads are counts: one round decides them.
-            rows = pipeann.search(index, coded, job.lists[vectors.name], SearchOptions.of(policy))
+            rows = pipeann.search(index, coded, job.around(vectors.name), SearchOptions.of(policy))
             curve = Curve.of_rounds(f"{policy} with {codes} on {vectors.name}", [rows])
             print_curve(curve)
             at = curve.row_at(job.recall)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.clusters import counted
-from harness.sets import VectorSet
+from harness.sets import VectorSet, at_most
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
@@ -16,7 +16,7 @@ def take_replicas(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Processor time of a search and lag, without writers and beside them."""
     settings = job.settings
     words = ("--queries", settings["search_queries"], "--rate", settings["rate"])
-    found = counted(SCRIPT, "replicas", vectors.base, settings["rows"], *words)
+    found = counted(SCRIPT, "replicas", vectors.base, at_most(settings["rows"], vectors), *words)
     one, three = found["1"], found["3"]
     print_table(
         f"{found['rows']} rows of {vectors.name}",
@@ -27,6 +27,7 @@ def take_replicas(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
             "rows/s",
             "growing rows then",
             "us a row written",
+            "cores at rest",
             "lag p99, ms",
             "beside writers p50",
             "and p99",
@@ -39,6 +40,7 @@ def take_replicas(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
                 row["rows_s"],
                 row["growing"],
                 row["row_us"],
+                row["idle_cores"],
                 row["quiet_lag_s"] * 1e3,
                 row["lag_middle_s"] * 1e3,
                 row["lag_s"] * 1e3,
@@ -46,6 +48,9 @@ def take_replicas(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
             for servers, row in ((1, one), (3, three))
         ],
     )
+    for what in ("quiet", "busy"):
+        each = zip(one[f"{what}_each_us"], three[f"{what}_each_us"], strict=True)
+        print(f"{what}, round by round, us: " + ", ".join(f"{a:.0f} and {b:.0f}" for a, b in each))
     quiet, busy = (three[of] / one[of] for of in ("quiet_us", "busy_us"))
     unseen = three["own_asked"] - three["own_seen"]
     print(f"{three['own_asked']} own writes were asked for by another server")
@@ -58,8 +63,10 @@ def take_replicas(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 def take_cluster_ingest(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Writes beside reads, for long."""
     settings = job.settings
-    of = (vectors.base, settings["rows"])
-    found = counted(SCRIPT, "ingest", *of, "--seconds", settings["seconds"])
+    words = [vectors.base, at_most(settings["rows"], vectors), "--seconds", settings["seconds"]]
+    if after := settings["generation_after"]:
+        words += ["--generation-after", after]
+    found = counted(SCRIPT, "ingest", *words)
     one, three = found["1"], found["3"]
     print_table(
         f"{found['seconds']:.0f} s of writes and reads on {vectors.name}",
@@ -72,7 +79,9 @@ def take_cluster_ingest(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
             "p50, ms",
             "p99 at first",
             "p99 at last",
+            "cores at rest",
             "put over rows' size",
+            "generations",
         ],
         [
             [
@@ -84,7 +93,9 @@ def take_cluster_ingest(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
                 row["read_p50_s"] * 1e3,
                 row["read_p99_first_s"] * 1e3,
                 row["read_p99_last_s"] * 1e3,
-                row["put_over_size"],
+                row["idle_cores"],
+                row.get("put_over_size"),
+                row.get("generations"),
             ]
             for servers, row in ((1, one), (3, three))
         ],
@@ -94,3 +105,5 @@ def take_cluster_ingest(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     verdict.add("rows/s over one server's", Check(rate, settings["rate_least"], at_most=False))
     verdict.add("p99 of reads over that at first", Check(later, settings["later"]))
     verdict.add("bytes put for each of a row", Check(three["put_over_size"], settings["put"]))
+    # Without one these were the bytes of the log alone.
+    verdict.add("generations", Check(three["generations"], 1, at_most=False))

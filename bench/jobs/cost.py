@@ -25,7 +25,7 @@ def print_curve(curve: Curve, columns: tuple[str, ...] = COLUMNS) -> None:
 def take_reads(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Reads per query at the recall, best of `page` and `pipe`."""
     index = pipeann.index_of(vectors, job.build)
-    lists = job.lists[vectors.name]
+    lists = job.around(vectors.name)
     found: dict[str, float] = {}
     for policy in (DEFAULT, *job.settings["policies"]):
         # Reads are counts: one round decides them.
@@ -46,7 +46,7 @@ def take_cpu(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Process CPU per query on one thread with queries in flight, over hnswlib's."""
     index = pipeann.index_of(vectors, job.build)
     graph = rivals.hnswlib_index(vectors, job.settings["links"], job.settings["ef_construction"])
-    lists, efs = job.lists[vectors.name], job.settings["ef"]
+    lists, efs = job.around(vectors.name), job.around(job.settings["ef"])
     systems = {
         f"{policy} on {vectors.name}": lambda policy=policy: pipeann.search(
             index,

@@ -21,7 +21,8 @@ def take_reopen(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 
     Twice: killed when the last row was acknowledged, and when all were linked as well."""
     prefix = "quick_" if job.quick else ""
-    rows, logged = job.settings[f"{prefix}rows"], job.settings[f"{prefix}log_rows"]
+    rows = sets.at_most(job.settings[f"{prefix}rows"], vectors, 0.9)
+    logged = min(job.settings[f"{prefix}log_rows"], sets.rows_in(vectors.base) - rows)
     batch, buffer = job.settings["batch"], job.settings["buffer_bytes"]
     database = databases.filled(f"reopen-{vectors.name}", [("rows", vectors, rows)])
     lines = []
@@ -61,7 +62,8 @@ def take_reopen(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 def take_memory_live(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """The most memory of a process that writes to two collections and searches them."""
     other = sets.vector_set(job.settings["other"])
-    rows, others = job.settings["rows"], job.settings["other_rows"]
+    rows = sets.at_most(job.settings["rows"], vectors)
+    others = sets.at_most(job.settings["other_rows"], other)
     parts = [("rows", vectors, rows), ("other", other, others)]
     database = databases.filled(f"memory-live-{vectors.name}", parts)
     limit = job.settings["limit_bytes"]

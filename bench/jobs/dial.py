@@ -11,6 +11,7 @@ import statistics
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from harness import doors, pipeann, rivals, sets
 from harness.curves import interleave, median_row
@@ -34,7 +35,10 @@ IN_MEMORY = ("qps", "cpu_us", "hops", "exact_distances", "peak_rss_bytes")
 
 def take_in_memory_vs_hnsw(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Queries a second with everything in memory over those of the faster HNSW."""
-    settings, lists = job.settings, job.lists[vectors.name]
+    settings = job.settings
+    lists, efs = (
+        job.around(of, *settings["recalls"]) for of in (vectors.name, settings["ef"])
+    )
     threads, graph = settings["threads"], (settings["links"], settings["ef_construction"])
     index = pipeann.index_of(vectors, job.build)
     hnswlib = rivals.hnswlib_index(vectors, *graph)
@@ -45,12 +49,8 @@ def take_in_memory_vs_hnsw(job: Job, vectors: VectorSet, verdict: Verdict) -> No
     curves = interleave(
         {
             "pipeann": lambda: pipeann.search(index, vectors, lists, ours),
-            "hnswlib": lambda: rivals.search_hnswlib(
-                hnswlib, vectors, settings["ef"], threads=threads
-            ),
-            "faiss": lambda: rivals.search_faiss_hnsw(
-                faiss, vectors, settings["ef"], threads=threads
-            ),
+            "hnswlib": lambda: rivals.search_hnswlib(hnswlib, vectors, efs, threads=threads),
+            "faiss": lambda: rivals.search_faiss_hnsw(faiss, vectors, efs, threads=threads),
         },
         job.rounds,
     )
@@ -69,11 +69,12 @@ def take_in_memory_vs_hnsw(job: Job, vectors: VectorSet, verdict: Verdict) -> No
     )
 
 
-def limits_of(floor: Row, whole: Row, steps: int) -> list[str]:
-    """Memory limits in equal steps between those of two rows, as the command takes them."""
+def limits_of(floor: Row, whole: Row, steps: int) -> dict[str, int]:
+    """Memory limits in equal steps between those of two rows, as the command takes them, and their
+    bytes: at either end what the index said that it holds."""
     low, high = (sum(row["pools"].values()) for row in (floor, whole))
     between = [low + (high - low) * step // (steps - 1) for step in range(1, steps - 1)]
-    return ["floor", *map(str, between), "all"]
+    return {"floor": low, **{str(limit): limit for limit in between}, "all": high}
 
 
 def is_monotone(values: list[float], falls: bool, tolerance: float) -> bool:
@@ -99,11 +100,10 @@ class Resident:
     bare: int
     shares: list[float] = field(default_factory=list)
 
-    def note(self, limit: str, peak: int) -> float:
-        """A process's peak; megabytes of it that count for the index."""
+    def note(self, limit: int, peak: int) -> float:
+        """A process's peak under a limit in bytes; megabytes of it that count for the index."""
         own = peak - self.bare
-        if limit.isdigit():
-            self.shares.append(own / int(limit))
+        self.shares.append(own / limit)
         return own / MEGABYTE
 
     @property
@@ -191,15 +191,15 @@ def take_doors(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     }
     limits = limits_of(asking.database("floor"), asking.database("all"), settings["steps"])
     table, ratios = [], {name: list[float]() for name in resident}
-    for limit in limits:
+    for limit, held in limits.items():
         alone, some = asking.engine(limit, 1), asking.engine(limit, settings["in_flight"])
         through = {"database": asking.database(limit), "server": asking.server(limit)}
-        line = [limit]
+        line: list[Any] = [limit]
         for name, beside in (("database", alone), ("server", some)):
             ratios[name].append(through[name]["qps"] / beside["qps"])
             line += [beside["qps"], through[name]["qps"], ratios[name][-1]]
             peak = through[name]["peak_rss_bytes"]
-            line += [peak / MEGABYTE, resident[name].note(limit, peak)]
+            line += [peak / MEGABYTE, resident[name].note(held, peak)]
         table.append(line)
     columns = ["engine_qps", "database_qps", "over", "peak_mb", "own_mb"]
     columns += ["engine_many_qps", "server_qps", "over", "peak_mb", "own_mb"]
@@ -254,7 +254,7 @@ def take_engine(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
                 limit,
                 sum(row["pools"].values()) / MEGABYTE,
                 row["peak_rss_bytes"] / MEGABYTE,
-                max(resident.note(limit, one["peak_rss_bytes"]) for one in taken[limit]),
+                max(resident.note(limits[limit], one["peak_rss_bytes"]) for one in taken[limit]),
                 *(row[column] for column in columns),
             ]
             for limit, row in rows.items()

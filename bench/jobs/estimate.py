@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness import cases, pipeann
+from harness import cases, pipeann, sets
 from harness.cases import BUSY, IDLE
 from harness.processes import Row
 from harness.sets import VectorSet
@@ -19,11 +19,13 @@ from .catalogue import Job
 
 def measured(job: Job, vectors: VectorSet, kind: str) -> list[Row]:
     """The cases of a set under `fitted` or `unseen`, measured."""
-    lists = job.settings[f"{kind}_lists"]
+    lists, whole = job.settings[f"{kind}_lists"], sets.rows_in(vectors.base)
+    groups = [group for group in job.settings[kind] if group["set"] == vectors.name]
+    if not groups or max(rows for group in groups for rows in group["rows"]) > whole:
+        # A set that no fit has looked at.
+        groups = [{"rows": [whole // 8, whole // 2], "shares": [0.0, 0.25, 0.75, 1.0]}]
     found: list[Row] = []
-    for group in job.settings[kind]:
-        if group["set"] != vectors.name:
-            continue
+    for group in groups:
         for rows in group["rows"]:
             for share in group["shares"]:
                 build = replace(job.build, page_bytes=group.get("page_bytes"))

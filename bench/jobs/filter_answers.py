@@ -79,7 +79,7 @@ def answers(database: Path, cell: Cell, filters: list[str], lists: Lists = ()) -
     with tempfile.TemporaryDirectory(dir=places.cache(), prefix="answers-") as folder:
         texts, out = Path(folder) / "filters.txt", Path(folder) / "answers.bin"
         texts.write_text("".join(f"{text}\n" for text in filters))
-        asked = ["--queries", cell.folder / "queries.u8bin", "--filters", texts, "--out", out]
+        asked = ["--queries", filtered.queries_in(cell.folder), "--filters", texts, "--out", out]
         filtered.search(database, asked, SearchOptions(lists))
         data = out.read_bytes()
     queries, k = struct.unpack_from("<II", data)

@@ -24,6 +24,9 @@ def take_filter_vs_rivals(job: Job, vectors: VectorSet, verdict: Verdict) -> Non
     """Queries a second on tag queries, all systems at the recall, cell by cell."""
     settings, whole = job.settings, sets.vector_set(vectors.name)
     data = filtered_set(job, vectors)
+    if not data.given:
+        verdict.problems.append(f"{vectors.name} came without tag queries: no cell is judged")
+        return
     cells, callers = data.named(job.only, data.given), settings["callers"]
     theirs = filter_rivals.searched_once(filter_rivals.MILVUS, whole, cells, job.recall, callers[0])
 
@@ -46,6 +49,7 @@ def take_filter_vs_rivals(job: Job, vectors: VectorSet, verdict: Verdict) -> Non
     after = ours()
     again = {cell.name: max(rate(cell, n, unseen=False) for n in callers) for cell in cells}
     lines: list[list[Any]] = []
+    judged_by: dict[str, int] = {"milvus": 0, "faiss": 0}
     for cell in cells:
         means = [sum(turns) / 2 for turns in zip(before[cell.name], after[cell.name], strict=True)]
         most = max(means)
@@ -55,15 +59,20 @@ def take_filter_vs_rivals(job: Job, vectors: VectorSet, verdict: Verdict) -> Non
         if over_milvus is not None:
             limit = settings["milvus_at_least"]
             verdict.add("milvus", Check(over_milvus, limit, at_most=False))
+            judged_by["milvus"] += 1
         if over_faiss is not None:
             judged = settings["faiss_from"] <= cell.share <= settings["faiss_to"]
             limit = settings["faiss_at_least"] if judged else None
             verdict.add("faiss" if judged else "faiss-other", Check(over_faiss, limit, False))
+            judged_by["faiss"] += judged
         lines.append(
             [cell.name, percent(cell.matched), *before[cell.name], *after[cell.name]]
             + [over_milvus, over_faiss, words(faiss), again[cell.name]]
             + [again[cell.name] / faiss["qps_given"] if faiss else None]
         )
+    for rival, judged_cells in judged_by.items():
+        if not judged_cells:
+            verdict.problems.append(f"no cell of {vectors.name} is judged by {rival}")
     print_every(theirs)
     print_table(
         f"Tag queries of {vectors.name}, recall {job.recall}, by as many callers as suit each best",

@@ -23,7 +23,8 @@ def filtered_set(job: Job, vectors: VectorSet) -> FilteredSet:
     """The set of a job: its cells have queries of their own, whatever the job's other ones are."""
     whole = sets.vector_set(vectors.name)
     queries = min(100, job.queries)
-    return filtered.filtered_set(whole, job.settings["rows"], queries, job.seed)
+    rows = sets.at_most(job.settings["rows"], whole)
+    return filtered.filtered_set(whole, rows, queries, job.seed)
 
 
 def percent(share: float) -> str:

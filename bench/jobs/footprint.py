@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from harness import cold, pipeann, places, rivals, sets
@@ -17,13 +18,20 @@ from .catalogue import Job
 from .cost import print_curve
 
 MEGABYTE = 1_000_000
+# Below the recall: lists that find less are searched as well.
+AROUND = 0.03
+
+
+def counts_of(named: list[int], rows: int) -> list[int]:
+    """Rows of the two indexes: those that are named, if the set has as many, else a quarter and all."""
+    return named if max(named) <= rows else [rows // 4, rows]
 
 
 def take_memory_floor(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Peak resident memory at the floor, and what each further vector adds."""
     options = SearchOptions(policy="pipe", threads=job.settings["threads"])
     rows, peaks = [], {}
-    for count in job.settings["rows"]:
+    for count in counts_of(job.settings["rows"], sets.rows_in(vectors.base)):
         part = sets.base_rows(vectors, count)
         index = pipeann.index_of(vectors, job.build, base=part)
         found = pipeann.search(index, vectors, job.lists[vectors.name], options)[-1]
@@ -45,19 +53,21 @@ def take_build_cpu(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     theirs_cost = rivals.cost(theirs)
     with tempfile.TemporaryDirectory(dir=places.cache(), prefix="build-cpu-") as folder:
         index = Path(folder) / "index"
-        ours = pipeann.build(vectors.base, index, vectors.code_bytes, job.build)
-        width = job.settings["width"]
+        build = replace(job.build, metric=vectors.metric)
+        ours = pipeann.build(vectors.base, index, vectors.code_bytes, build)
+        width, around = job.settings["width"], (job.recall - AROUND, job.recall)
         # The graphs alone are compared: no head index, no use of packed companions.
         plain = SearchOptions(policy="beam", width=width, switches={"head": "off", "packed": "off"})
         mine = Curve.of_rounds(
             f"beam W={width} on {vectors.name}",
-            [pipeann.search(index, vectors, job.lists[vectors.name], plain)],
+            # What is read at the rival's recall may find less.
+            [pipeann.search(index, vectors, job.around(vectors.name, *around), plain)],
         )
     rival = Curve.of_rounds(
         f"diskannpy W={width} on {vectors.name}",
         [
             rivals.search_diskannpy(
-                theirs, vectors, job.settings["rival_lists"], width=width, threads=2
+                theirs, vectors, job.around(job.settings["rival_lists"]), width=width, threads=2
             )
         ],
     )
@@ -72,11 +82,13 @@ def take_build_cpu(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     print_curve(mine)
     print_curve(rival)
     reads = rival.at("reads", job.recall)
+    # More than that of the job where its shortest list finds more.
+    wanted = rival.at("recall", job.recall)
     recall = mine.between("recall", "reads", reads)
-    print(f"at {reads:.1f} reads: recall {recall:.4f}, diskannpy {job.recall}")
+    print(f"at {reads:.1f} reads: recall {recall:.4f}, diskannpy {wanted:.4f}")
     ratio = ours["cpu_s"] / theirs_cost["cpu_s"]
     verdict.add("cpu", Check(ratio, job.settings["cpu_at_most"]))
-    verdict.add("recall", Check(recall, job.recall, at_most=False))
+    verdict.add("recall", Check(recall, round(wanted, 6), at_most=False))
 
 
 def take_open(job: Job, vectors: VectorSet, verdict: Verdict) -> None:

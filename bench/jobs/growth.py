@@ -44,7 +44,7 @@ class Growth:
 def at_recall(job: Job, vectors: VectorSet, policy: str, rows: int) -> Row:
     """Every column of a policy at the job's recall. Reads are counts: one round decides them."""
     index = pipeann.index_of(vectors, job.build)
-    lists = job.lists[vectors.name]
+    lists = job.around(vectors.name)
     found = pipeann.search(index, vectors, lists, SearchOptions.of(policy))
     curve = Curve.of_rounds(f"{policy} on {rows:,} rows of {vectors.name}", [found])
     print_curve(curve)
@@ -54,7 +54,7 @@ def at_recall(job: Job, vectors: VectorSet, policy: str, rows: int) -> Row:
 def take_growth(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Reads at the recall by rows, and the fit that is judged."""
     settings = job.settings
-    counts: list[int] = settings["rows"][vectors.name]
+    counts = counts_of(settings["rows"].get(vectors.name), sets.rows_in(vectors.base))
     made: list[int] = settings.get("made_rows", {}).get(vectors.name, [])
     if rows_asking := settings["asked_by_rows"].get(vectors.name):
         vectors = sets.asked_by_rows(vectors, counts[-1], rows_asking)
@@ -67,6 +67,13 @@ def take_growth(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     verdict.add("surprise", Check(best.surprise(), settings["surprise_at_most"]))
     for code_bytes in settings.get("code_bytes", {}).get(vectors.name, []):
         take_fits(job, replace(vectors, code_bytes=code_bytes), counts, [])
+
+
+def counts_of(named: list[int] | None, rows: int) -> list[int]:
+    """Rows of the indexes: those that are named, if the set has as many, else five doublings."""
+    if named and named[-1] <= rows:
+        return named
+    return [rows >> halvings for halvings in range(4, -1, -1)]
 
 
 def take_fits(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from harness import pipeann, places, rivals, sets, updates
@@ -18,16 +19,21 @@ from .catalogue import Job
 LIMITS = {"resident": "all", "floor": "floor"}
 
 
+def first_rows(job: Job, vectors: VectorSet) -> int:
+    """How many rows the index has into which the others are linked."""
+    return sets.at_most(job.settings["rows"], vectors, 0.9)
+
+
 def part_index(job: Job, vectors: VectorSet) -> Path:
     """The index of the first rows, into which the others are linked."""
-    part = sets.base_rows(vectors, job.settings["rows"])
+    part = sets.base_rows(vectors, first_rows(job, vectors))
     return pipeann.index_of(vectors, job.build, base=part)
 
 
-def count(job: Job) -> int:
+def count(job: Job, vectors: VectorSet) -> int:
     """Rows to link."""
-    found: int = job.settings["quick_count" if job.quick else "count"]
-    return found
+    wanted: int = job.settings["quick_count" if job.quick else "count"]
+    return min(wanted, sets.rows_in(vectors.base) - first_rows(job, vectors))
 
 
 def link(job: Job, vectors: VectorSet, index: Path, limit: str, *others: str | Path) -> Row:
@@ -35,7 +41,7 @@ def link(job: Job, vectors: VectorSet, index: Path, limit: str, *others: str | P
     return updates.insert(
         index,
         vectors.base,
-        count=count(job),
+        count=count(job, vectors),
         threads=job.settings["threads"],
         memory_limit=limit,
         others=others,
@@ -51,7 +57,7 @@ def take_inserts(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Rows linked a second over hnswlib's, and the recall that they leave."""
     index = part_index(job, vectors)
     links, ef = job.settings["links"], job.settings["ef_construction"]
-    part = sets.base_rows(vectors, job.settings["rows"])
+    part = sets.base_rows(vectors, first_rows(job, vectors))
     graph = rivals.hnswlib_index(vectors, links, ef, base=part)
     threads = job.settings["threads"]
     taken: dict[str, list[Row]] = {name: [] for name in (*LIMITS, "hnswlib")}
@@ -60,13 +66,13 @@ def take_inserts(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
             taken[name].append(link(job, vectors, index, limit, "--discard"))
         taken["hnswlib"].append(
             rivals.add_hnswlib(
-                graph, vectors, count=count(job), threads=threads, ef_construction=ef
+                graph, vectors, count=count(job, vectors), threads=threads, ef_construction=ef
             )
         )
     theirs = median(taken["hnswlib"], "rows_per_s")
     rates = {name: median(rows, "rows_per_s") for name, rows in taken.items()}
     print_table(
-        f"Rows linked into {job.settings['rows']:,} of {vectors.name} on {threads} threads",
+        f"Rows linked into {first_rows(job, vectors):,} of {vectors.name} on {threads} threads",
         ["system", "rows/s", "over hnswlib", "cpu_us"],
         [
             [name, rates[name], rates[name] / theirs, median(rows, "cpu_us")]
@@ -83,7 +89,7 @@ def take_inserts(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 def recall_lost(job: Job, vectors: VectorSet, index: Path) -> float:
     """How far recall stays behind a fresh build of all rows at equal lists, at worst: of the
     set's queries, and of a sample of the new rows, each of which looks for its neighbours."""
-    rows = job.settings["rows"] + count(job)
+    rows = first_rows(job, vectors) + count(job, vectors)
     whole = sets.base_rows(vectors, rows)
     fresh = pipeann.index_of(vectors, job.build, base=whole)
     with tempfile.TemporaryDirectory(dir=places.cache(), prefix="inserts-") as name:
@@ -94,12 +100,12 @@ def recall_lost(job: Job, vectors: VectorSet, index: Path) -> float:
             "queries": vectors.queries,
             "new rows": folder / f"new{vectors.base.suffix}",
         }
-        sample = job.settings["sample"]
+        sample = min(job.settings["sample"], count(job, vectors))
         sets.first_rows(vectors.base, sample, asked["new rows"], skip=rows - sample)
         lines, worst = [], 0.0
         for kind, queries in asked.items():
-            truth = updates.truth_of(whole, queries, folder / "truth.bin")
-            some = sets.VectorSet(vectors.name, whole, queries, truth, vectors.code_bytes)
+            truth = updates.truth_of(whole, queries, folder / "truth.bin", metric=vectors.metric)
+            some = replace(vectors, base=whole, queries=queries, truth=truth)
             found = {
                 system: pipeann.search(
                     place, some, job.lists[vectors.name], SearchOptions.of("pipe")
@@ -113,7 +119,7 @@ def recall_lost(job: Job, vectors: VectorSet, index: Path) -> float:
                 )
                 worst = max(worst, theirs["recall"] - mine["recall"])
     header = ["asked for", "list", "recall", "fresh build", "reads", "fresh build"]
-    print_table(f"Recall@10 after {count(job):,} rows were linked", header, lines)
+    print_table(f"Recall@10 after {count(job, vectors):,} rows were linked", header, lines)
     return worst
 
 

@@ -25,7 +25,7 @@ def diskannpy(job: Job, vectors: VectorSet) -> dict[str, Asked]:
     index = rivals.diskannpy_index(vectors, job.degree, job.build_list)
 
     def ask(width: int, asked: VectorSet) -> list[Row]:
-        lists = job.settings["rival_lists"]
+        lists = job.around(job.settings["rival_lists"])
         return rivals.search_diskannpy(index, asked, lists, width=width, threads=1)
 
     ways = {f"diskannpy W={width}": partial(ask, width) for width in job.settings["widths"]}
@@ -37,7 +37,7 @@ def diskannpy(job: Job, vectors: VectorSet) -> dict[str, Asked]:
 def take_latency(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Mean latency of `pipe` over diskannpy's, over our `beam`'s, over one raw read."""
     index = pipeann.index_of(vectors, job.build)
-    width, lists = job.settings["width"], job.lists[vectors.name]
+    width, lists = job.settings["width"], job.around(vectors.name)
     theirs = diskannpy(job, vectors)
     beam = SearchOptions(policy="beam", width=width, switches={"head": "on"})
     raw_us: list[float] = []
@@ -75,7 +75,7 @@ def take_latency(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 def take_latency_vs_memory(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Mean latency of `pipe` from the SSD over our index held whole in memory."""
     index = pipeann.index_of(vectors, job.build)
-    lists = job.lists[vectors.name]
+    lists = job.around(vectors.name, *job.settings["recalls"])
     whole = SearchOptions.of(job.settings["memory_policy"], memory_limit="all")
     curves = interleave(
         {
@@ -93,7 +93,6 @@ def take_latency_vs_memory(job: Job, vectors: VectorSet, verdict: Verdict) -> No
         try:
             ssd, memory = (curve.at("mean_us", recall) for curve in curves.values())
         except OutOfRange as reason:
-            # No list is shorter than k, so a low recall may lie below every curve.
             print(reason)
             rows.append([recall, None, None, None])
             continue

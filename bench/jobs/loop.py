@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
 import tempfile
@@ -17,6 +18,13 @@ from .catalogue import Job
 
 # How often what takes little is repeated; the least is taken.
 REPEATED = 3
+# What the demo says of its vectors and of the build of their index.
+DEMO = re.compile(r"^vectors: .*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def bare() -> dict[str, str]:
+    """The environment without what names other vectors, commands and servers than a clone's."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PIPEANN_")}
 
 
 def take_make_test(job: Job, verdict: Verdict) -> None:
@@ -35,9 +43,11 @@ def in_a_clone(most: float, verdict: Verdict) -> None:
             subprocess.run(["git", "clone", "--quiet", places.REPO, clone], check=True)
             # What is compiled elsewhere does not count, and nothing is prepared for a second time.
             elsewhere = {"CARGO_TARGET_DIR": str(clone / "target"), "CARGO_INCREMENTAL": "0"}
-            variables = {**os.environ, **elsewhere}
-            processor, wall = spent(["make", command], clone, variables)
+            processor, wall, said = spent(["make", command], clone, bare() | elsewhere)
         taken[command] = processor
+        # What was built and searched decides what the other is held to.
+        for found in DEMO.findall(said):
+            print(found)
         rows.append([f"make {command}", f"{processor:.0f}", f"{wall:.0f}"])
     print_table("an empty clone", ["command", "processor s", "wall s"], rows)
     verdict.add("make test over make run", Check(taken["test"] / taken["run"], most))
@@ -50,8 +60,8 @@ def warm(most: float, verdict: Verdict) -> None:
         name = " ".join(command)
         spent(command, places.REPO)
         times = [spent(command, places.REPO) for _ in range(REPEATED)]
-        least[name] = min(processor for processor, _ in times)
-        rows.append([name, f"{least[name]:.2f}", f"{min(wall for _, wall in times):.2f}"])
+        least[name] = min(processor for processor, _, _ in times)
+        rows.append([name, f"{least[name]:.2f}", f"{min(wall for _, wall, _ in times):.2f}"])
     print_table("nothing changed", ["command", "processor s", "wall s"], rows)
     check, quick = least.values()
     verdict.add("make quick over cargo check", Check(quick / check, most))
@@ -59,8 +69,8 @@ def warm(most: float, verdict: Verdict) -> None:
 
 def spent(
     command: list[str], folder: Path, variables: dict[str, str] | None = None
-) -> tuple[float, float]:
-    """Processor time of a command and all that it starts, and its wall time, in seconds."""
+) -> tuple[float, float, str]:
+    """Processor and wall time, in seconds, of a command and all that it starts, and its words."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     ended = subprocess.run(
         command, cwd=folder, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True
@@ -69,4 +79,5 @@ def spent(
     if ended.returncode != 0:
         raise SystemExit(f"{' '.join(command)} fails:\n{ended.stdout[-4000:]}{ended.stderr[-4000:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return processor, wall, ended.stdout

@@ -6,7 +6,7 @@ import statistics
 
 from harness import many_clients, servers
 from harness.processes import Row
-from harness.sets import VectorSet
+from harness.sets import VectorSet, at_most
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
@@ -19,7 +19,7 @@ MERGE = ("on", "off")
 def take_merge(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Rates of many clients and the latency of one, merging on and off in turn."""
     settings = job.settings
-    data = many_clients.filled(vectors, settings["rows"])
+    data = many_clients.filled(vectors, at_most(settings["rows"], vectors))
     for memory in settings["memory"]:
         found: dict[tuple[str, int, str], list[Row]] = {}
         for turn in range(job.rounds):

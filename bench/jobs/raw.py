@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from harness import pipeann, places
+from harness import pipeann, places, sets
 from harness.pipeann import SearchOptions, lab, program
 from harness.processes import Row, json_lines
 from harness.sets import VectorSet
@@ -174,7 +174,7 @@ def take_raw_stripe(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 def take_raw_copy(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Writes of a second opening and of a checkpoint; the rate of a copy over a plain one."""
     # Without the last rows of the set, which a checkpoint will add.
-    small = pipeann.shrunk(vectors, job.settings["rows"])
+    small = pipeann.shrunk(vectors, sets.at_most(job.settings["rows"], vectors, 0.998))
     index = pipeann.index_of(small, job.build)
     ratios = []
     second = checkpoint = 0.0

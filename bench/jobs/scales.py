@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness import doors, rivals
+from harness import doors, rivals, sets
 from harness.processes import json_lines
 from harness.sets import VectorSet
 from harness.tables import print_table
@@ -20,14 +20,17 @@ def take_scales(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """By each metric, in both orders of coming, before and after they join the graph."""
     command: list[object] = ["env", f"PYTHONPATH={doors.package()}", rivals.filtered_python()]
     command += [SCRIPT, "--base", vectors.base, "--seed", job.seed]
-    command += ["--rows", job.settings["rows"], "--queries", job.settings["queries"]]
+    # Behind the rows are those that ask.
+    asking: int = min(job.settings["queries"], sets.rows_in(vectors.base) // 10)
+    rows = sets.at_most(job.settings["rows"], vectors, 0.9)
+    command += ["--rows", rows, "--queries", asking]
     told: list[dict[str, Any]] = json_lines([str(word) for word in command])
     for refusal in (one["refusal"] for one in told if "refusal" in one):
         print(f"refused: {refusal}")
     found = [one for one in told if "recall" in one]
     columns = ["metric", "order", "moment", "waiting", "recall", "refused"]
     print_table(
-        f"{job.settings['rows']:,} rows of {vectors.name}, norms of 1 to 1e18",
+        f"{rows:,} rows of {vectors.name}, norms of 1 to 1e18",
         columns,
         [[one[column] for column in columns] for one in found],
     )

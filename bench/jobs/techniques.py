@@ -31,7 +31,8 @@ def step_options(step: dict[str, Any], threads: int, in_flight: int) -> SearchOp
 def take_breakdown(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Latency, throughput, reads and waste as the techniques are added one by one."""
     index = pipeann.index_of(vectors, job.build)
-    steps, lists = job.settings["steps"], job.lists[vectors.name]
+    steps = job.settings["steps"]
+    lists = job.around(vectors.name, job.recall, *job.settings["recalls"])
 
     def curves(threads: int, in_flight: int) -> dict[str, Curve]:
         def run(step: dict[str, Any]) -> list[Row]:

@@ -31,7 +31,7 @@ def take_qps_vs_device(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
         shares, speeds, devices, ceilings = [], [], [], []
         for _ in range(job.rounds):
             before = pipeann.raw_reads(index, depth=settings["depth"])
-            found = pipeann.search(index, vectors, job.lists[vectors.name], options)
+            found = pipeann.search(index, vectors, job.around(vectors.name), options)
             after = pipeann.raw_reads(index, depth=settings["depth"])
             curve = Curve.of_rounds(policy, [found])
             device = (before["reads_per_s"] + after["reads_per_s"]) / 2

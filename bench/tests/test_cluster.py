@@ -52,56 +52,72 @@ class Models(unittest.TestCase):
     """Constants, and what they come to."""
 
     def test_constants_are_the_line_that_made_the_times(self) -> None:
-        rows = [{"pages": pages, "server_us": 20 + 9 * pages} for pages in (10, 15, 25)]
-        costs = Costs.fitted(rows, message=10, waking=2)
+        rows = [
+            {"pages": pages, "code_distances": 90 * pages + 50, "server_us": 25 + 18 * pages}
+            for pages in (10, 15, 25)
+        ]
+        costs = Costs.fitted(rows, message=10, waking=2, distance=0.1)
         self.assertAlmostEqual(costs.query, 20)
         self.assertAlmostEqual(costs.read, 9)
-        self.assertAlmostEqual(costs.relay(20, 2), 20 + 180 + 24)
-        self.assertAlmostEqual(costs.scatter(60, 10), 200 + 540)
-        self.assertAlmostEqual(costs.orchestrated(20, 10), 20 + 180 + 110)
+        self.assertAlmostEqual(costs.relay(20, 1000, 2), 20 + 180 + 100 + 24)
+        self.assertAlmostEqual(costs.scatter(60, 5000, 10), 200 + 540 + 500)
+        self.assertTrue(costs.sound)
+        self.assertFalse(Costs.fitted(rows, 10, 2, distance=0.3).sound)
+        # Without a price a read has its distances in it.
+        self.assertAlmostEqual(Costs.fitted(rows, 10, 2).relay(20, 1000, 0), 25 + 360)
 
     def test_skew_and_cost_take_from_a_speed_up(self) -> None:
         self.assertAlmostEqual(projection.speed_up(10, 200, 250, 1.25), 6.4)
         self.assertAlmostEqual(projection.error(90, 100), 0.1)
         self.assertAlmostEqual(projection.error(110, 100), 0.1)
 
-    def predict(self, server_us: float, qps: float) -> tuple[Costs | None, Verdict]:
+    def predict(self, server_us: float, qps: float) -> tuple[cluster_model.Prices | None, Verdict]:
         """Of two processes, which take what is told; 117 us and 7,042 a second are foretold."""
         job = catalogue.job("cluster-model", quick=True)
-        one = rows_of(pages=(10, 20), server_us=(80, 120), qps=(8000, 8000), client_us=(25, 25))
+        one = rows_of(
+            pages=(10, 20),
+            code_distances=(1000, 2000),
+            server_us=(80, 120),
+            qps=(8000, 8000),
+            client_us=(25, 25),
+        )
         two = rows_of(pages=(10, 20), server_us=(server_us,) * 2, qps=(qps,) * 2)
         curves = {n: Curve.of_rounds(str(n), [rows]) for n, rows in ((1, one), (2, two))}
-        exact = {1: {"reads": 15.0}, 2: {"reads": 15.0, "hops": 1.0}}
+        exact: dict[int, Row] = {1: {"reads": 15.0, "code_distances": 1500.0}}
+        exact[2] = exact[1] | {"hops": 1.0}
         verdict = Verdict()
         case = cluster_model.Case("made up", "all", 1, "processor", {})
         with (
+            mock.patch.object(cluster_model, "alone", return_value={"relay": curves[1]}),
             mock.patch.object(cluster_model, "measured", return_value=curves),
             mock.patch.object(cluster_model, "hop_costs", return_value=(15.0, 2.0)),
             redirect_stdout(StringIO()) as said,
         ):
-            costs = cluster_model.predicted(job, VECTORS, Path("index"), case, exact, verdict)
+            prices = cluster_model.predicted(job, VECTORS, Path("index"), case, exact, verdict)
         text = said.getvalue()
         self.assertLess(text.index("constants"), text.index("foretold at"))
         self.assertLess(text.index("foretold at"), text.index("measured, in turn"))
-        return costs, verdict
+        return prices, verdict
 
     def test_a_case_that_is_foretold_gives_constants(self) -> None:
         # 40 + 15 * 4 + 1 * 17 = 117 us; with who asks 142, on one core.
-        costs, verdict = self.predict(117, 7042)
-        self.assertEqual(costs, Costs(40, 4, 15, 2))
+        prices, verdict = self.predict(117, 7042)
+        assert prices is not None
+        self.assertEqual(prices.costs, Costs(40, 4, 15, 2))
         self.assertTrue(verdict.holds)
 
     def test_a_case_that_is_off_in_either_gives_none(self) -> None:
         for server_us, qps in ((150, 7042), (117, 6000)):
-            costs, verdict = self.predict(server_us, qps)
-            self.assertIsNone(costs)
+            prices, verdict = self.predict(server_us, qps)
+            self.assertIsNone(prices)
             self.assertFalse(verdict.holds)
 
     def test_what_was_not_measured_is_short_and_said(self) -> None:
         job = catalogue.job("cluster-model")
         verdict = Verdict()
-        over = {"one server": 9.0, "scatter": 4.0, "distributed": cluster_model.least([])}
-        self.assertTrue(math.isnan(over["distributed"]))
+        over = [cluster_model.Over("one server", 9.0), cluster_model.Over("scatter", 4.0)]
+        over.append(cluster_model.over_least("distributed", [], lambda rival: rival.reads, 1.0))
+        self.assertTrue(math.isnan(over[-1].ratio))
         with redirect_stdout(StringIO()) as said:
             cluster_model.conclude(job, "made up", "processor", over, verdict)
         self.assertIn("PROJECTED", said.getvalue())
@@ -150,9 +166,11 @@ class Layouts(unittest.TestCase):
 
     def test_the_most_of_build_and_cut_is_held_against_the_limit(self) -> None:
         for limited, cut, holds in ((0.2, 0.27, True), (0.2, 0.3, False), (0.3, 0.2, False)):
-            verdict = self.take({"build": 2.0, "limited": limited, "cut": cut})
+            # The limit is 256 MiB, a share of 0.19 of the build without.
+            verdict = self.take({"build": 0.25 / 0.19, "limited": limited, "cut": cut})
             self.assertEqual(verdict.holds, holds)
-            self.assertAlmostEqual(verdict.checks["peak in GiB"][0].measured, max(limited, cut))
+            over = verdict.checks["peak over the limit"][0].measured
+            self.assertAlmostEqual(over, max(limited, cut) / 0.25, places=2)
             for built, over in (("by graph", 0.95), ("then parted", 1.05)):
                 (check,) = verdict.checks[f"hops over unlimited, {built}"]
                 self.assertAlmostEqual(check.measured, over)
@@ -260,16 +278,19 @@ class Rivals(unittest.TestCase):
     SETTINGS: ClassVar = {
         "partition_by": ["graph", "random"],
         "widths": [1, 2],
+        "wider": 2,
+        "each": [4, 10],
+        "lists": [10, 20],
         "nearest_by": ["graph"],
         "nearest": [6, 8, 10],
     }
 
-    def test_the_nearest_are_a_share_of_the_servers_and_asked_with_the_first_width(self) -> None:
+    def test_the_nearest_are_a_share_of_the_servers(self) -> None:
         for servers, nearest in ((10, {6, 8}), (5, {3, 4})):
             ways = cluster_rivals.ways_of(self.SETTINGS, [4, 10], servers)
             self.assertEqual({way.nearest for way in ways if way.nearest is not None}, nearest)
-            self.assertEqual({way.width for way in ways if way.nearest is not None}, {1})
-            self.assertEqual(len(ways), 2 * 2 * 2 + 2 * 2)
+            self.assertEqual({way.width for way in ways}, {1})
+            self.assertEqual(len(ways), 2 * 2 + 2 * 2)
 
     def test_the_fewest_reads_that_find_as_much_are_its_best(self) -> None:
         reads = {"graph": 90.0, "random": 60.0}
@@ -288,21 +309,24 @@ class Rivals(unittest.TestCase):
                 for length, found in zip(lists, (0.9, 0.99), strict=True)
             ]
 
-        ways = cluster_rivals.ways_of(self.SETTINGS, [4, 10], 10)
         with (
             mock.patch.object(pipeann, "cluster_counts", counts),
             mock.patch.object(cluster_rivals, "apart", return_value=Path("separate")),
             redirect_stdout(StringIO()) as said,
         ):
-            found = cluster_rivals.swept(VECTORS, Path, 10, ways, [10, 20])
+            found = cluster_rivals.swept(VECTORS, Path, 10, self.SETTINGS, 0.95)
             best = cluster_rivals.at_best("made up", found, 0.95)
             none = cluster_rivals.at_best("made up", found, 0.999)
         assert best is not None
         self.assertEqual(best.way, cluster_rivals.Way("random", 1, 4))
         self.assertIsNone(none)
-        # Six ways of all servers find as much; the sweep is printed.
-        self.assertIn("6 of 12 ways never find as much", said.getvalue())
-        self.assertIn("all, by graph, width 2, 10 of each", said.getvalue())
+        # Three ways of all servers find as much, and with another width the best two of these.
+        self.assertEqual(
+            [scattered.way for scattered in found if scattered.way.width == 2],
+            [cluster_rivals.Way("random", 2, few) for few in (4, 10)],
+        )
+        self.assertIn("5 of 10 ways never find as much", said.getvalue())
+        self.assertIn("all, by graph, width 1, 10 of each", said.getvalue())
 
 
 class Equals(unittest.TestCase):

@@ -25,7 +25,8 @@ class Dial(unittest.TestCase):
     def test_limits_are_equal_steps_between_the_floor_and_all(self) -> None:
         rows = [{"pools": {"codes": 10}}, {"pools": {"codes": 10, "page_cache": 70}}]
         limits = dial.limits_of(rows[0], rows[1], 8)
-        self.assertEqual(limits, ["floor", "20", "30", "40", "50", "60", "70", "all"])
+        self.assertEqual(list(limits), ["floor", "20", "30", "40", "50", "60", "70", "all"])
+        self.assertEqual(list(limits.values()), list(range(10, 90, 10)))
 
     def test_a_step_back_is_noise_only_while_it_is_small(self) -> None:
         self.assertTrue(dial.is_monotone([100, 98, 150], falls=False, tolerance=0.05))
@@ -36,11 +37,12 @@ class Dial(unittest.TestCase):
     def test_what_is_resident_without_an_index_is_no_part_of_a_limit(self) -> None:
         bare = {"peak_rss_bytes": 21_000_000, "pools": {"codes": 600_000, "head_index": 400_000}}
         resident = dial.Resident(dial.beside_pools(bare))
-        self.assertEqual(resident.note("floor", 61_000_000), 41.0)
-        self.assertEqual(resident.note("100000000", 119_000_000), 99.0)
-        self.assertAlmostEqual(resident.most, 0.99)
+        self.assertEqual(resident.note(40_000_000, 61_000_000), 41.0)
+        self.assertEqual(resident.note(100_000_000, 119_000_000), 99.0)
+        self.assertAlmostEqual(resident.most, 41 / 40)
         # A megabyte too much is too much, whatever the limit.
-        resident.note("200000000", 221_000_000)
+        resident = dial.Resident(20_000_000)
+        resident.note(200_000_000, 221_000_000)
         self.assertGreater(resident.most, 1.0)
 
     def test_the_doors_have_the_limits_of_the_engine_and_are_judged_like_it(self) -> None:

@@ -166,9 +166,9 @@ class Versus(unittest.TestCase):
             return rows(2000, 400) if how.policy == "auto" else rows(3000, 300)
 
         def rival(*_: object, width: int, threads: int) -> list[dict[str, float]]:
-            # Two threads are slowest, and 16 with a width of 2 the fastest; 32 take least of the
-            # processor.
-            return rows(100 * threads / (1 + abs(threads - 16)) / width, 1000 - threads)
+            # 16 threads with a width of 2 are the fastest; 32 take least of the processor.
+            slower = (1 + abs(threads - 16)) * (1 + abs(width - 2))
+            return rows(50 * threads / slower, 1000 - threads)
 
         verdict, names = Verdict(), ("diskannpy_index", "diskann_disk_index")
         searches = ("search_diskannpy", "search_diskann_disk")

@@ -66,8 +66,16 @@ class Curves(unittest.TestCase):
         self.assertAlmostEqual(curve.between("recall", "reads", 25), 0.925)
 
     def test_refuses_a_recall_outside_the_lists(self) -> None:
+        longer = [row | {"list": 2 * row["list"]} for row in self.rows]
         with self.assertRaises(OutOfRange):
-            Curve.of_rounds("x", [self.rows]).at("reads", 0.8)
+            Curve.of_rounds("x", [longer]).at("reads", 0.8)
+
+    def test_a_list_of_k_stands_for_what_it_exceeds_since_none_is_shorter(self) -> None:
+        curve = Curve.of_rounds("x", [self.rows])
+        self.assertEqual(curve.row_at(0.8), {"list": 10, "recall": 0.9, "reads": 20})
+        hundred = [row | {"k": 5} for row in self.rows]
+        with self.assertRaises(OutOfRange):
+            Curve.of_rounds("x", [hundred]).at("reads", 0.8)
 
     def test_lets_the_shortest_list_stand_for_what_lies_below_it_and_nothing_for_what_is_above(
         self,
@@ -144,6 +152,11 @@ class Entries(unittest.TestCase):
         floats = doors.as_floats(bytes_of).read_bytes()
         self.assertEqual(struct.unpack("<II2f", floats), (1, 2, 7.0, 255.0))
         self.assertEqual(doors.as_floats(self.folder / "q.fbin"), self.folder / "q.fbin")
+        signed = self.folder / "q.i8bin"
+        signed.write_bytes(bytes_of.read_bytes())
+        floats = doors.readable(signed).read_bytes()
+        self.assertEqual(struct.unpack("<II2f", floats), (1, 2, 7.0, -1.0))
+        self.assertEqual(doors.readable(bytes_of), bytes_of)
 
 
 class Doors(unittest.TestCase):
@@ -354,7 +367,9 @@ class Jobs(unittest.TestCase):
                 parameters = inspect.signature(job.code()).parameters
                 self.assertEqual(len(parameters), 3 if job.sets else 2)
                 for name in job.lists:
-                    self.assertIn(name, job.sets)
+                    self.assertIn(name, [*job.sets, "default"])
+                if job.lists:
+                    self.assertTrue(job.lists["a set of somebody"])
 
     def test_a_job_without_sets_runs_once(self) -> None:
         said = "rows  9 inputs, held\ncrashes 0 largest_share 0.250\n"
