@@ -13,10 +13,10 @@ pub enum LoadError {
     #[error(transparent)]
     Source(#[from] SourceError),
     /// Rows that do not fit the schema; they are counted from the beginning of the source.
-    #[error("{source}, in the source of the load (its rows are counted from 0)")]
+    #[error("{error}, in the source of the load (its rows are counted from 0)")]
     Batch {
-        /// The batch's error, with the row of the source.
-        source: BatchError,
+        /// The batch's error, with the row of the source. It is told above, and no cause beside it.
+        error: BatchError,
     },
     /// The collection refuses or fails.
     #[error(transparent)]
@@ -60,13 +60,13 @@ impl LoadError {
 
     /// An error of a batch whose first row is row `first` of the source.
     pub(super) fn of_batch(error: CollectionError, first: u64) -> Self {
-        let CollectionError::Batch(mut source) = error else { return Self::Collection(error) };
+        let CollectionError::Batch(mut batch) = error else { return Self::Collection(error) };
         if let BatchError::Null { row, .. }
         | BatchError::Value { row, .. }
-        | BatchError::Row { row, .. } = &mut source
+        | BatchError::Row { row, .. } = &mut batch
         {
             *row += usize::try_from(first).expect("rows of a source are counted by usize");
         }
-        Self::Batch { source }
+        Self::Batch { error: batch }
     }
 }

@@ -25,10 +25,12 @@ pub(super) fn build_indexes(
         };
         if missing {
             collection.build_index(&index.name)?;
-            report.indexes.push(index.name.clone());
         }
+        // One may be under way: where a load was interrupted, it goes on when the database is opened.
+        let mut built = missing;
         loop {
             let status = collection.index_status(&index.name)?;
+            built |= matches!(status.state, IndexState::Building { .. });
             let Some(index) = under_way(status)? else { break };
             let progress = LoadProgress { index: Some(index), ..progress.clone() };
             if watch.progress(&progress).is_break() {
@@ -37,6 +39,9 @@ pub(super) fn build_indexes(
             watch.pause();
         }
         report.index_time = watch.elapsed().saturating_sub(started);
+        if built {
+            report.indexes.push(index.name.clone());
+        }
     }
     Ok(())
 }

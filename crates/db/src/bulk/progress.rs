@@ -58,6 +58,6 @@ pub struct LoadReport {
     pub rows_time: Duration,
     /// Time that this attempt took for the indexes.
     pub index_time: Duration,
-    /// Names of the indexes that were built.
+    /// Names of the indexes whose builds were begun or waited for.
     pub indexes: Vec<String>,
 }

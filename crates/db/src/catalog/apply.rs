@@ -7,6 +7,7 @@ use super::delta::Delta;
 use super::entries::UnixMs;
 use super::error::CatalogError;
 use super::file::{Decoded, decode, encode};
+use super::limits::MAX_ENTRY_BYTES;
 use super::snapshot::Snapshot;
 use super::store::{CatalogStore, SaveError};
 use super::tail::FileTail;
@@ -52,6 +53,16 @@ impl StoreWriter {
         }
         Ok(())
     }
+}
+
+/// Refuses a change that makes an entry longer than entries may be. One that is longer already, of an earlier
+/// version, may become shorter, and may be dropped.
+fn check_length(before: &Snapshot, after: &Snapshot) -> Result<(), CatalogError> {
+    let bytes = Delta::between(before, after).to_bytes().len();
+    if bytes > MAX_ENTRY_BYTES && bytes > Delta::between(after, before).to_bytes().len() {
+        return Err(CatalogError::Long { bytes });
+    }
+    Ok(())
 }
 
 /// See the module's description. Shared between threads by reference. Lock order: the writer,
@@ -172,6 +183,7 @@ impl Catalog {
             return Ok(Applied { changed, revision: before.revision, subject });
         }
         draft.revision += 1;
+        check_length(&before, &draft)?;
         debug_assert_eq!(super::validate::validate(&draft), Ok(()), "an edit keeps the rules");
         let shared = self.shared.as_ref().map(|leadership| {
             let delta = Delta::between(&before, &draft).to_bytes();

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use super::limits::{MAX_PARTITIONS, MAX_SHARDS};
+use super::limits::{MAX_ENTRY_BYTES, MAX_PARTITIONS, MAX_SHARDS};
 use super::version::CATALOG_VERSION;
 use crate::ids::{ErrorClass, Metric};
 use crate::replication::SharedLogError;
@@ -233,6 +233,14 @@ pub enum CatalogError {
         most: usize,
         /// The database or collection, `the catalogue` for all.
         within: String,
+    },
+    /// More text than is kept with an entry.
+    #[error(
+        "what is kept with it would take {bytes} bytes, at most {MAX_ENTRY_BYTES} are possible: names, descriptions, properties and parameters together"
+    )]
+    Long {
+        /// What it would take in the file.
+        bytes: usize,
     },
     /// Something needs it.
     #[error("{kind} `{name}` cannot be dropped: {usage}")]

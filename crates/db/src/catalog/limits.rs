@@ -17,3 +17,6 @@ pub const DEFAULT_KEY_PARTITIONS: u32 = 16;
 /// The most shards of a collection. The number is kept for clients that ask; one machine has
 /// one log.
 pub const MAX_SHARDS: u32 = 16;
+/// The most bytes of what is kept with a collection or a database, as they stand in the file: all of it is
+/// in memory, and is written with each change of any of it. Milvus can keep 1.5 MiB of a change.
+pub const MAX_ENTRY_BYTES: usize = 2 << 20;

@@ -78,6 +78,12 @@ impl FieldVectors {
         }
     }
 
+    /// Whether this graph is the one that is searched.
+    pub(super) fn is_searched(&self, graph: &FieldIndex) -> bool {
+        let slot = self.graph.read().unwrap_or_else(PoisonError::into_inner);
+        slot.0.as_deref().is_some_and(|searched| std::ptr::eq(searched, graph))
+    }
+
     /// Whether a graph that was closed is still being searched, and so open.
     pub(super) fn is_closing(&self) -> bool {
         self.graph.read().unwrap_or_else(PoisonError::into_inner).1.strong_count() > 0

@@ -33,6 +33,8 @@ mod error;
 mod expected_links;
 mod field_vectors;
 mod filter;
+#[cfg(test)]
+mod fixture;
 mod formats;
 mod identity;
 mod live;

@@ -1,5 +1,6 @@
 //! What can go wrong with a database, beside its collections.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use pipeann_engine::memory::OverLimit;
@@ -16,7 +17,7 @@ use crate::snapshot::SnapshotError;
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
     /// The directory cannot be made or reached.
-    #[error("cannot use {} for a database: {source}", dir.display())]
+    #[error("cannot use {} for a database: {}", dir.display(), directory_fault(source))]
     Directory {
         /// The directory.
         dir: PathBuf,
@@ -82,7 +83,7 @@ pub enum DatabaseError {
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The memory limit leaves no room for what all collections share.
-    #[error("memory for rows that are read: {0}")]
+    #[error("memory for rows that are read and written: {0}")]
     Memory(#[from] OverLimit),
     /// What the log that servers share says does not fit, or this server does not lead.
     #[error(transparent)]
@@ -95,6 +96,14 @@ pub enum DatabaseError {
         /// What is wrong.
         source: Box<CollectionError>,
     },
+}
+
+fn directory_fault(source: &std::io::Error) -> String {
+    match source.kind() {
+        // What making a directory says where a file is.
+        ErrorKind::AlreadyExists => "it is a file; a database is a directory".to_owned(),
+        _ => source.to_string(),
+    }
 }
 
 impl DatabaseError {

@@ -36,7 +36,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
 use pipeann_engine::io::Backend;
-use pipeann_engine::memory::{self, Accountant, MemoryLimit, OverLimit};
+use pipeann_engine::memory::{self, Accountant, MemoryLimit, OverLimit, Pool};
 
 use self::read_only_source::ReadOnlySource;
 use crate::access::Access;
@@ -92,6 +92,20 @@ impl DatabaseOptions {
             }
         }
         self
+    }
+
+    /// Refuses a limit that leaves no room for the rows that are kept and for the first write to a
+    /// collection: it would be found out when somebody writes.
+    fn check_limit(&self) -> Result<(), OverLimit> {
+        let Some(limit_bytes) = self.collection.accountant.limit_bytes() else { return Ok(()) };
+        let CollectionOptions { row_buffer_bytes, tail_bytes, scalar_buffer_bytes, .. } =
+            self.collection;
+        let buffers = [row_buffer_bytes, tail_bytes, scalar_buffer_bytes, self.row_cache_bytes];
+        let asked_bytes = buffers.into_iter().fold(0, u64::saturating_add);
+        if asked_bytes <= limit_bytes {
+            return Ok(());
+        }
+        Err(OverLimit { pool: Pool::RowStore, asked_bytes, held_bytes: 0, limit_bytes })
     }
 
     fn row_cache(&self) -> Result<Arc<RowCache>, OverLimit> {

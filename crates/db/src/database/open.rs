@@ -26,8 +26,8 @@ impl Database {
     ///
     /// # Errors
     /// [`DatabaseError`]: a directory that is in use (by whom), is no database or cannot be
-    /// written; a catalogue or a collection that is damaged. Nothing is changed then that another
-    /// attempt would miss.
+    /// written; a catalogue or a collection that is damaged; a memory limit under which nothing could
+    /// be written. Nothing is changed then that another attempt would miss.
     pub fn open(path: &Path, options: DatabaseOptions) -> Result<Self, DatabaseError> {
         open(path, options)
     }
@@ -52,6 +52,7 @@ impl Database {
 
 fn open(path: &Path, options: DatabaseOptions) -> Result<Database, DatabaseError> {
     let directory = |source| DatabaseError::Directory { dir: path.to_owned(), source };
+    options.check_limit()?;
     fs::create_dir_all(path).map_err(directory)?;
     let files = path.canonicalize().map_err(directory)?;
     let real: Arc<dyn Disk> = Arc::new(RealDisk::open(&files)?);

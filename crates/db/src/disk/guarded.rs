@@ -85,6 +85,10 @@ impl Disk for GuardedDisk {
         self.disk.available_bytes()
     }
 
+    fn unforeseen(&self) -> u64 {
+        self.disk.unforeseen()
+    }
+
     fn locate(&self, path: &str) -> PathBuf {
         self.disk.locate(path)
     }

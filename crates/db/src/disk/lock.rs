@@ -91,7 +91,7 @@ impl fmt::Display for Utc {
 pub enum LockError {
     /// Somebody else writes there.
     #[error(
-        "{} is in use by {}; close it there, or open it read-only",
+        "{} is in use by {}; close it there, or open it read-only, as `pipeann db info`, `verify` and `backup` do",
         dir.display(),
         holder.as_ref().map_or_else(|| "another process".to_owned(), Holder::to_string)
     )]

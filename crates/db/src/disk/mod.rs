@@ -93,6 +93,10 @@ pub trait Disk: fmt::Debug + Send + Sync {
     /// [`DiskError`].
     fn available_bytes(&self) -> Result<u64, DiskError>;
 
+    /// A number that nobody who writes to this can foresee; of a simulated disk, one that comes
+    /// again in the same run.
+    fn unforeseen(&self) -> u64;
+
     /// Whether this may still be written to.
     ///
     /// # Errors

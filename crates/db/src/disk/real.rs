@@ -6,6 +6,7 @@
 //! append finds pages that were just given back.
 
 use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
@@ -141,6 +142,11 @@ impl Disk for RealDisk {
         let place = self.dir(Action::Measure, "")?;
         let stat = rustix::fs::statvfs(&place.path).map_err(io::Error::from);
         place.give(stat).map(|s| s.f_bavail.saturating_mul(s.f_frsize))
+    }
+
+    fn unforeseen(&self) -> u64 {
+        // Keyed with randomness of the system.
+        RandomState::new().build_hasher().finish()
     }
 
     fn locate(&self, path: &str) -> PathBuf {

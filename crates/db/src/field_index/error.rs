@@ -11,6 +11,11 @@ use pipeann_engine::update::UpdateError;
 use crate::flat::FlatError;
 use crate::ids::ErrorClass;
 
+/// What helps where rows have ids that are too high for a graph.
+const NO_ROW_IDS: &str = "the collection has given out all row ids that a graph takes, one for each \
+    row that was ever inserted or upserted: bring its rows into a new collection, which counts \
+    from 0, or drop the index, without which searches are exact";
+
 /// Why a graph was not built, opened, changed or searched.
 #[derive(Debug, thiserror::Error)]
 pub enum FieldIndexError {
@@ -67,6 +72,19 @@ impl FieldIndexError {
     /// Whether the graph asks for a checkpoint before it takes more.
     pub fn needs_checkpoint(&self) -> bool {
         matches!(self, Self::Graph(UpdateError::Full { .. } | UpdateError::Memory(_)))
+    }
+
+    /// Whether a row has an id that is too high for any graph.
+    pub fn lacks_row_ids(&self) -> bool {
+        matches!(self, Self::Graph(UpdateError::Row { .. }) | Self::Build(BuildError::Rows { .. }))
+    }
+
+    /// What it says, with what helps where the graph alone cannot know it.
+    pub fn explained(&self) -> String {
+        match self.lacks_row_ids() {
+            true => format!("{self}; {NO_ROW_IDS}"),
+            false => self.to_string(),
+        }
     }
 
     /// Whether a row is so long or short beside the others that the graph has to be built again

@@ -33,6 +33,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
+use pipeann_engine::format::constants::ROW_ID_LIMIT;
 use pipeann_engine::index::{Index, PageStats, VerifyReport};
 use pipeann_engine::memory::Accountant;
 use pipeann_engine::update::{Due, LinkPace, LiveIndex, RowLink, UpdateError, UpkeepOptions};
@@ -165,6 +166,11 @@ impl FieldIndex {
         self.entered.load(Ordering::SeqCst)
     }
 
+    /// Whether rows wait that can never enter the graph, since their ids are too high for it.
+    pub fn lacks_row_ids(&self) -> bool {
+        self.pending().max().is_some_and(|row| row >= ROW_ID_LIMIT)
+    }
+
     /// The rows that wait to enter the graph.
     pub fn pending(&self) -> Arc<RoaringTreemap> {
         Arc::clone(&self.pending.read().unwrap_or_else(PoisonError::into_inner))
@@ -264,7 +270,7 @@ impl FieldIndex {
     }
 
     /// Whether the graph takes no changes any more, since a checkpoint failed where nobody can tell
-    /// what is on stable storage. Opened again it does.
+    /// what is on stable storage, or another one has its directory. Opened again it does.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
@@ -289,9 +295,13 @@ impl FieldIndex {
 
     fn noted_written(&self, outcome: Result<(), UpdateError>) -> Result<(), FieldIndexError> {
         match outcome {
-            // A graph that was just built stands there instead, and holds all that this one does.
-            Ok(()) | Err(UpdateError::Replaced { .. }) => Ok(()),
-            error => self.noted(error),
+            // A graph that was just built stands there instead, and holds all that this one does:
+            // it is opened in place of this one, if it is not yet.
+            Err(UpdateError::Replaced { .. }) => {
+                self.ended.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            outcome => self.noted(outcome),
         }
     }
 

@@ -96,6 +96,32 @@ fn found(graph: &FieldIndex, among: AllowedRows<'_>, params: &SearchParams) -> u
 }
 
 #[test]
+fn a_graph_whose_directory_another_one_has_got_has_ended() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let graph = built(dir.path(), 1_000);
+    drop(built(other.path(), 500));
+    link(&graph, 1_000..1_010);
+    std::fs::remove_dir_all(dir.path().join("graph")).unwrap();
+    std::fs::rename(other.path().join("graph"), dir.path().join("graph")).unwrap();
+    assert!(!graph.has_ended());
+    graph.checkpoint(Seq(2)).unwrap();
+    assert!(graph.is_changed() && graph.has_ended(), "it is not written, and opened again");
+}
+
+#[test]
+fn a_row_whose_id_is_too_high_for_a_graph_is_refused_with_what_helps() {
+    let dir = tempfile::tempdir().unwrap();
+    let graph = built(dir.path(), 500);
+    let (row, vector) = (RowId(1 << 32), vector(7));
+    assert!(!graph.lacks_row_ids());
+    graph.add([RowId(row.0 - 1), row]);
+    assert!(graph.lacks_row_ids());
+    let refused = graph.link(&[(row, &vector[..])], &mut Vec::new()).unwrap_err();
+    assert!(refused.lacks_row_ids() && refused.class() == ErrorClass::FixInput, "{refused}");
+    assert!(refused.explained().contains("bring its rows into a new collection"), "{refused}");
+}
+
+#[test]
 fn rows_looked_up_before_a_layout_are_found_after_it() {
     let dir = tempfile::tempdir().unwrap();
     let graph = built(dir.path(), 3_000);

@@ -70,11 +70,25 @@ pub fn merge_json_objects(base: &str, over: &str) -> Result<String, JsonError> {
             }
         }
     }
+    Ok(written(&merged))
+}
+
+/// An object without some of its keys. What stays is written as it was; none where all of it stays, or
+/// where it is no object.
+pub fn without_json_keys(text: &str, is_left_out: impl Fn(&str) -> bool) -> Option<String> {
+    let mut parser = serde_json::Deserializer::from_str(text);
+    let mut entries = parser.deserialize_map(ObjectEntries).ok()?;
+    let all = entries.len();
+    entries.retain(|(key, _)| !is_left_out(key));
+    (entries.len() < all).then(|| written(&entries))
+}
+
+fn written(entries: &[(String, &RawValue)]) -> String {
     let entry = |(key, value): &(String, &RawValue)| {
         let key = serde_json::to_string(key).expect("a text is written as JSON");
         format!("{key}:{value}")
     };
-    Ok(format!("{{{}}}", merged.iter().map(entry).collect::<Vec<_>>().join(",")))
+    format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(","))
 }
 
 /// Reads an object as its keys, and its values as they are written.
@@ -245,6 +259,16 @@ mod tests {
             assert!(matches!(check_json(text), Err(JsonError::Syntax(_))), "{text}");
             assert!(matches!(keys(text), Err(JsonError::Syntax(_))), "{text}");
         }
+    }
+
+    #[test]
+    fn keys_are_left_out_and_what_stays_is_as_it_was_written() {
+        let without = |text| without_json_keys(text, |key| key == "a" || key == "b");
+        let text = r#"{"z":1.0, "\u0061":{"z":2},"b":null,"y": [1, 2e0]}"#;
+        assert_eq!(without(text).as_deref(), Some(r#"{"z":1.0,"y":[1, 2e0]}"#));
+        assert_eq!(without(r#"{"a":1}"#).as_deref(), Some("{}"));
+        assert_eq!(without(r#"{"z":{"a":1}}"#), None);
+        assert_eq!(without("[1]"), None);
     }
 
     /// The key by which `serde_json` knows raw text, which is a key like others here.

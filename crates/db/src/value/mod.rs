@@ -24,7 +24,7 @@ mod tests;
 pub use array::{Array, ArrayError, ArrayRef};
 pub use column::{Arrays, Column, ColumnValues, DenseVectors, RaggedVectors};
 pub use constants::{MAX_ROW_BYTES, MAX_ROW_COLUMNS, ROW_FORMAT, row_header};
-pub use json::{JsonError, check_json, check_json_object, merge_json_objects};
+pub use json::{JsonError, check_json, check_json_object, merge_json_objects, without_json_keys};
 pub use row::{RowColumn, RowError, RowLayout, RowView};
 pub use single::{Value, ValueRef};
 pub use texts::{Blobs, Texts};

@@ -101,6 +101,18 @@ pub mod frame_header {
     pub const BYTES: usize = contiguous_bytes(FIELDS);
 }
 
+/// The payload of a mark.
+pub mod mark {
+    use super::{ByteField, contiguous_bytes, field};
+
+    /// The same in all marks of a segment, and not to be foreseen.
+    pub const SALT: ByteField = field("SALT", 0, 8);
+    /// All fields in order.
+    pub const FIELDS: &[ByteField] = &[SALT];
+    /// Width of the whole structure.
+    pub const BYTES: usize = contiguous_bytes(FIELDS);
+}
+
 /// Start of every list in a payload; its items follow.
 pub mod list_start {
     use super::{ByteField, contiguous_bytes, field};
@@ -155,6 +167,7 @@ pub mod link {
 pub const TABLES: &[(&str, &[ByteField])] = &[
     ("Log segment header", segment_header::FIELDS),
     ("Log frame header", frame_header::FIELDS),
+    ("Log mark", mark::FIELDS),
     ("Log list start", list_start::FIELDS),
     ("Log put row", put_row::FIELDS),
     ("Log link", link::FIELDS),
@@ -163,3 +176,4 @@ pub const TABLES: &[(&str, &[ByteField])] = &[
 // Marks are looked for at aligned places only.
 const _: () = assert!(segment_header::BYTES.is_multiple_of(FRAME_ALIGNMENT));
 const _: () = assert!(frame_header::BYTES.is_multiple_of(FRAME_ALIGNMENT));
+const _: () = assert!(mark::BYTES.is_multiple_of(FRAME_ALIGNMENT));

@@ -2,9 +2,11 @@
 
 use super::constants::{
     ByteField, FRAME_ALIGNMENT, FRAME_MAGIC, KIND_MARK, MAX_PAYLOAD_BYTES, frame_header as at,
+    mark as mark_payload,
 };
 use super::error::FrameProblem;
 use super::log_id::LogId;
+use super::salt::Salt;
 use crate::ids::Seq;
 
 /// What a frame says of itself. Frame checksums chain: `previous` is that of the record before.
@@ -31,7 +33,7 @@ pub(super) fn record_bytes(payload_bytes: u32) -> u64 {
 }
 
 /// Bytes of a mark.
-pub(super) const MARK_BYTES: u64 = at::BYTES as u64;
+pub(super) const MARK_BYTES: u64 = (at::BYTES + mark_payload::BYTES) as u64;
 
 /// Checksum of a payload.
 pub(super) fn payload_checksum(payload: &[u8]) -> u64 {
@@ -68,14 +70,14 @@ pub(super) fn push_frame(out: &mut Vec<u8>, id: LogId, parts: &FrameParts, paylo
 }
 
 /// The frame that vouches for all records up to `last`, whose checksum is `previous`.
-pub(super) fn mark(id: LogId, last: Seq, previous: u64) -> Vec<u8> {
-    let mut out = Vec::with_capacity(at::BYTES);
-    let payload_checksum = payload_checksum(&[]);
+pub(super) fn mark(id: LogId, last: Seq, previous: u64, salt: Salt) -> Vec<u8> {
+    let mut out = Vec::with_capacity(MARK_BYTES as usize);
+    let payload_checksum = payload_checksum(salt.bytes());
     push_frame(
         &mut out,
         id,
         &FrameParts { kind: KIND_MARK, seq: last, previous, payload_checksum },
-        &[],
+        salt.bytes(),
     );
     out
 }

@@ -14,7 +14,8 @@
 //!   and whatever stands behind that is the rest of a crash, and ignored.
 //! - After a sync, a *mark* tells that all records before it are on stable storage. A bad frame
 //!   that a later mark vouches for is damage, and refused; one that none vouches for is a torn
-//!   tail, and is left behind by starting a new segment.
+//!   tail, and is left behind by starting a new segment. Bytes of a payload are no mark, whatever
+//!   they are.
 //! - A record gets its number only when the disk has kept room for it: on a full disk it is refused
 //!   before anything has happened, and the log goes on when there is room.
 //! - After a failed write or sync the log is poisoned until it is opened again. Opening writes
@@ -39,6 +40,7 @@ mod queue;
 pub mod record;
 mod recovery;
 mod replay;
+mod salt;
 mod scan;
 mod segment;
 mod shared;

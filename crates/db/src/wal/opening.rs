@@ -38,14 +38,14 @@ impl Log {
             return Err(WalError::Exists { dir: disk.locate(dir) });
         }
         let segment = Segment { path: segment::path(dir, first), first, previous: 0 };
-        let file = segment::create(&*disk, dir, id, &segment, |_| Ok(()))?;
+        let (file, salt) = segment::create(&*disk, dir, id, &segment, |_| Ok(()))?;
         let writer = LogWriter {
             disk,
             dir: dir.into(),
             id,
             segment_bytes: options.segment_bytes,
             segments: vec![segment],
-            current: Some(Current { file, bytes: 0 }),
+            current: Some(Current { file, bytes: 0, salt }),
             written: Seq(first.0 - 1),
             written_checksum: 0,
             durable: Seq(first.0 - 1),
@@ -87,11 +87,11 @@ impl Log {
             Err(full @ DiskError::NoSpace { .. }) => (None, Some(full)),
             taken_over => (taken_over?, None),
         };
-        let current = taken_over.map(|Successor { segment, file }| {
+        let current = taken_over.map(|Successor { segment, file, salt }| {
             newest::note(&*disk, dir, id, (segment.first, Seq(tail.next.0 - 1)));
             segments.retain(|s| s.first < segment.first);
             segments.push(segment);
-            Current { file, bytes: tail.loose_bytes() }
+            Current { file, bytes: tail.loose_bytes(), salt }
         });
         segments.shrink_to_fit();
         let first = segments[0].first;

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use super::error::{FrameProblem, WalError};
 use super::frame::MARK_BYTES;
 use super::log_id::LogId;
+use super::salt::Salt;
 use super::scan::{Scan, Scanned};
 use super::segment::{self, Segment};
 use crate::disk::{AppendFile, Disk, DiskError};
@@ -120,6 +121,7 @@ pub(super) fn find_tail(disk: &dyn Disk, id: LogId, last: &Segment) -> Result<Lo
 pub(super) struct Successor {
     pub(super) segment: Segment,
     pub(super) file: Box<dyn AppendFile>,
+    pub(super) salt: Salt,
 }
 
 /// The segment that takes over from `last`, with the loose records of `tail` in it; `None`
@@ -139,7 +141,7 @@ pub(super) fn take_over(
         first: tail.loose,
         previous: tail.loose_previous,
     };
-    let file = segment::create(disk, dir, id, &segment, |file| {
+    let (file, salt) = segment::create(disk, dir, id, &segment, |file| {
         file.reserve(tail.loose_bytes() + MARK_BYTES)?;
         let from = disk.open(&last.path)?;
         let mut at = tail.loose_from;
@@ -153,5 +155,5 @@ pub(super) fn take_over(
         }
         Ok(())
     })?;
-    Ok(Some(Successor { segment, file }))
+    Ok(Some(Successor { segment, file, salt }))
 }

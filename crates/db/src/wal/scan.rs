@@ -13,6 +13,7 @@ use super::frame::{FrameHeader, frame_bytes};
 use super::log_id::LogId;
 use super::log_record::LogRecord;
 use super::record::RecordKind;
+use super::salt::Salt;
 use super::segment::Segment;
 use crate::disk::{Disk, DiskError, ReadFile};
 use crate::ids::Seq;
@@ -46,6 +47,8 @@ pub(super) struct Scan {
     /// The record that comes next, and the checksum of the one before it.
     expected: Seq,
     previous: u64,
+    /// Of the segment's marks, if it begins with one; earlier versions made segments without.
+    salt: Option<Salt>,
     window: Vec<u8>,
     window_at: u64,
 }
@@ -62,6 +65,7 @@ impl Scan {
             at: segment_header::BYTES as u64,
             expected: segment.first,
             previous: segment.previous,
+            salt: None,
             window: Vec::new(),
             window_at: 0,
         })
@@ -129,6 +133,7 @@ impl Scan {
                 missing: whole - whole.min(self.left()),
             }));
         }
+        let is_first = self.at == segment_header::BYTES as u64;
         let rest = self.read(self.at, whole as usize)?;
         let Some(rest) = rest.get(frame_header::BYTES..).filter(|r| r.len() >= payload_bytes)
         else {
@@ -140,6 +145,9 @@ impl Scan {
         }
         let payload = || keep(&rest[..payload_bytes]);
         let record = known.map(|kind| LogRecord { seq, kind, payload: payload() });
+        if is_first && record.is_none() {
+            self.salt = Salt::of(&rest[..payload_bytes]);
+        }
         self.at += whole;
         Ok(match record {
             None => Scanned::Mark,
@@ -153,17 +161,44 @@ impl Scan {
 
     /// Whether a mark behind this place vouches for the record that should stand here.
     pub(super) fn is_vouched_for(&mut self) -> Result<bool, WalError> {
-        let mut at = self.at + FRAME_ALIGNMENT as u64;
+        let (mut at, mut due, mut previous) = (self.at, self.expected, self.previous);
+        // Where headers are whole and in their places, what lies between them is payload, and no
+        // mark stands there, whatever it looks like.
+        while let Ok(header) = self.header_at(at)?
+            && header.previous == previous
+        {
+            if header.kind == KIND_MARK && header.seq.0 == due.0 - 1 {
+                if header.seq >= self.expected {
+                    return Ok(true);
+                }
+            } else if header.kind != KIND_MARK && header.seq == due {
+                (due, previous) = (due.next(), header.checksum);
+            } else {
+                break;
+            }
+            at += frame_bytes(header.payload_bytes);
+        }
+        // How long the payload behind a torn header is nobody knows. Only the salt tells the marks
+        // behind it from bytes of the payload.
         while at + frame_header::BYTES as u64 <= self.bytes {
             if let Ok(header) = self.header_at(at)?
                 && header.kind == KIND_MARK
                 && header.seq >= self.expected
+                && self.is_salted(at, &header)?
             {
                 return Ok(true);
             }
             at += FRAME_ALIGNMENT as u64;
         }
         Ok(false)
+    }
+
+    /// Whether the mark at this place has the salt of the segment.
+    fn is_salted(&mut self, at: u64, mark: &FrameHeader) -> Result<bool, WalError> {
+        let Some(salt) = self.salt else { return Ok(true) };
+        // Whatever length a client's bytes give, no more than a salt is read.
+        let payload = self.read(at + frame_header::BYTES as u64, salt.bytes().len())?;
+        Ok(payload == salt.bytes() && mark.payload_bytes as usize == payload.len())
     }
 
     fn header_at(&mut self, at: u64) -> Result<Result<FrameHeader, FrameProblem>, WalError> {

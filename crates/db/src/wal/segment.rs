@@ -2,6 +2,8 @@
 //!
 //! A segment is written under a temporary name, synced, and renamed: under its own name it has
 //! a whole header always, and replaces one of the same name that holds no record anybody needs.
+//! The header is followed by a mark, for the records before it: the place where the salt of the
+//! segment's marks is found, whatever becomes of what stands behind.
 
 use std::path::PathBuf;
 
@@ -9,7 +11,9 @@ use super::constants::{
     ByteField, SEGMENT_MAGIC, SEGMENT_SUFFIX, SEGMENT_VERSION, segment_header as at,
 };
 use super::error::WalError;
+use super::frame;
 use super::log_id::LogId;
+use super::salt::Salt;
 use crate::disk::{AppendFile, Disk, DiskError, TEMPORARY_SUFFIX};
 use crate::ids::Seq;
 
@@ -125,18 +129,18 @@ pub(super) fn remove_unfinished(disk: &dyn Disk, dir: &str) -> Result<(), DiskEr
     Ok(())
 }
 
-/// Creates a segment durably, with what `fill` does behind its header. Until this succeeds
-/// the log is as it was.
+/// Creates a segment durably, with what `fill` does behind its header and its first mark. Until this
+/// succeeds the log is as it was.
 pub(super) fn create(
     disk: &dyn Disk,
     dir: &str,
     id: LogId,
     segment: &Segment,
     fill: impl FnOnce(&dyn AppendFile) -> Result<(), DiskError>,
-) -> Result<Box<dyn AppendFile>, DiskError> {
-    let file = make(disk, id, segment, fill)?;
+) -> Result<(Box<dyn AppendFile>, Salt), DiskError> {
+    let made = make(disk, id, segment, fill)?;
     disk.sync_dir(dir)?;
-    Ok(file)
+    Ok(made)
 }
 
 /// As [`create`], but for the sync of its name. Where it fails there is no such segment.
@@ -145,7 +149,7 @@ pub(super) fn make(
     id: LogId,
     segment: &Segment,
     fill: impl FnOnce(&dyn AppendFile) -> Result<(), DiskError>,
-) -> Result<Box<dyn AppendFile>, DiskError> {
+) -> Result<(Box<dyn AppendFile>, Salt), DiskError> {
     let temporary = format!("{}{TEMPORARY_SUFFIX}", segment.path);
     let file = match disk.create(&temporary) {
         // Left by an attempt whose file could not be removed either.
@@ -155,8 +159,12 @@ pub(super) fn make(
         }
         file => file?,
     };
+    let salt = Salt::new(disk.unforeseen());
+    let mut start = encode_header(id, segment.first, segment.previous).to_vec();
+    // Every log begins with record 1 or later.
+    start.extend(frame::mark(id, Seq(segment.first.0 - 1), segment.previous, salt));
     let made = file
-        .append(&encode_header(id, segment.first, segment.previous))
+        .append(&start)
         .and_then(|()| fill(file.as_ref()))
         .and_then(|()| file.sync())
         .and_then(|()| disk.rename(&temporary, &segment.path));
@@ -166,5 +174,5 @@ pub(super) fn make(
         return Err(error);
     }
     file.renamed(&disk.locate(&segment.path));
-    Ok(file)
+    Ok((file, salt))
 }

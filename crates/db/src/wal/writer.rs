@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::frame::{self, MARK_BYTES};
 use super::log_id::LogId;
 use super::newest;
+use super::salt::Salt;
 use super::segment::{self, Segment};
 use crate::disk::{AppendFile, Disk, DiskError};
 use crate::ids::Seq;
@@ -59,6 +60,7 @@ pub(super) struct LogWriter {
 struct NamedSegment {
     segment: Segment,
     file: Box<dyn AppendFile>,
+    salt: Salt,
     /// Bytes of records that the disk has kept room for.
     room: u64,
 }
@@ -77,6 +79,8 @@ pub(super) struct Current {
     pub(super) file: Box<dyn AppendFile>,
     /// Bytes of frames in it, about.
     pub(super) bytes: u64,
+    /// Of its marks.
+    pub(super) salt: Salt,
 }
 
 impl LogWriter {
@@ -166,12 +170,12 @@ impl LogWriter {
         let path = segment::path(&self.dir, first);
         let segment = Segment { path, first, previous: self.written_checksum };
         let reserve = |file: &dyn AppendFile| file.reserve(room + MARK_BYTES);
-        let file = segment::make(&*self.disk, self.id, &segment, reserve)?;
-        Ok(NamedSegment { segment, file, room })
+        let (file, salt) = segment::make(&*self.disk, self.id, &segment, reserve)?;
+        Ok(NamedSegment { segment, file, salt, room })
     }
 
     fn start_segment(&mut self, made: NamedSegment) -> Result<(), DiskError> {
-        let NamedSegment { segment, file, room } = made;
+        let NamedSegment { segment, file, salt, room } = made;
         self.disk.sync_dir(&self.dir)?;
         if let Some(before) = &self.current {
             before.file.give_back();
@@ -181,7 +185,7 @@ impl LogWriter {
         // A last segment without records has the same name, and is replaced.
         self.segments.retain(|s| s.first < segment.first);
         self.segments.push(segment);
-        self.current = Some(Current { file, bytes: 0 });
+        self.current = Some(Current { file, bytes: 0, salt });
         self.kept = self.spent + room;
         Ok(())
     }
@@ -210,9 +214,10 @@ impl LogWriter {
     /// Says in the log that all that was written is on stable storage, which it is.
     pub(super) fn mark(&mut self) -> Result<(), DiskError> {
         debug_assert_eq!(self.durable, self.written, "marks follow syncs");
-        let mark = frame::mark(self.id, self.durable, self.written_checksum);
         match &mut self.current {
             Some(current) => {
+                let (last, checksum) = (self.durable, self.written_checksum);
+                let mark = frame::mark(self.id, last, checksum, current.salt);
                 current.bytes += mark.len() as u64;
                 current.file.append_losable(&mark)
             }

@@ -8,6 +8,7 @@ use pipeann_db::catalog::NewCollection;
 use pipeann_db::collection::{
     Collection, CollectionError, Filter, Grouping, RowQuery, SearchRequest,
 };
+use pipeann_db::database::Database;
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_db::schema::{Batch, FieldSpec, PrimaryKey, Schema};
 use pipeann_db::value::{
@@ -15,7 +16,11 @@ use pipeann_db::value::{
 };
 use pipeann_engine::types::VectorSet;
 
-use crate::data::{DIM, FIELDS, batch, bytes as bytes_of, create, load, open, vector};
+use crate::data::{
+    DIM, FIELDS, batch, bytes as bytes_of, create, eventually, keys, load, open, options, vector,
+};
+use crate::gate::Gate;
+use crate::graph::{built, compare};
 
 /// Goes at the look with this number, and takes so many bytes of answer.
 struct Leaver {
@@ -191,6 +196,42 @@ fn an_exact_search_whose_asker_goes_ends() {
     let found = within(Some(leaver.clone()), || c.search(&search));
     assert!(matches!(found, Err(CollectionError::Gone(Gone::Left))), "{found:?}");
     assert_eq!(c.search(&search).unwrap().hits.len(), 200);
+}
+
+#[test]
+fn a_write_whose_rows_would_wait_for_a_graph_ends_with_its_asker_and_deletes_wait_for_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let gate = Gate::new();
+    let mut settings = options();
+    settings.collection.graph.backend = Some(gate.clone());
+    settings.collection.graph.pending_rows = 10;
+    let database = Database::open(dir.path(), settings).unwrap();
+    let (c, mut model) = built(&database, 600);
+    let shut = gate.shut();
+    let some: Vec<_> = (600..620).map(|key| (key, key as u32 * 10)).collect();
+    c.insert(batch(&some), None).unwrap();
+    model.extend(some);
+    let pending = || c.index_status("graph").unwrap().pending;
+    assert_eq!(pending(), 20);
+    for _ in 0..2 {
+        let leaver = leaves_after(2);
+        let refused = within(Some(leaver.clone()), || c.insert(batch(&[(-1, 1)]), None));
+        assert!(matches!(refused, Err(CollectionError::Gone(Gone::Left))), "{refused:?}");
+        assert_eq!(leaver.looks.load(Ordering::Relaxed), 3, "it is looked at on the way");
+    }
+    let waits = || c.wait_for_index("graph");
+    assert!(matches!(within(Some(leaves_after(2)), waits), Err(CollectionError::Gone(_))));
+    // Of rows in the graph, and of some that wait.
+    let deleted = [3, 600, 601];
+    assert_eq!(c.delete(&keys(&deleted)).unwrap().rows, 3);
+    assert_eq!(c.delete_matching(Filter::new("id == 5"), None).unwrap().rows, 1);
+    model.retain(|key, _| ![3, 5, 600, 601].contains(key));
+    assert_eq!(pending(), 18);
+    drop(shut);
+    eventually(pending, |&pending| pending == 0);
+    c.insert(batch(&[(-1, 1)]), None).unwrap();
+    model.insert(-1, 1);
+    compare(&c, &model);
 }
 
 #[test]

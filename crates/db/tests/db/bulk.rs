@@ -181,11 +181,8 @@ fn an_interrupted_load_goes_on_beside_other_writes() {
     assert_eq!(run(&c, 5000).unwrap().resumed_at, 0, "a forgotten load begins anew");
 }
 
-#[test]
-fn declared_indexes_are_built_behind_the_rows() {
-    let dir = tempfile::tempdir().unwrap();
-    let database = open(dir.path());
-    let c = create(&database);
+/// An index of the collection's vectors that is not built yet.
+fn declare_index(database: &Database) {
     let new = NewIndex {
         field: "v".into(),
         name: None,
@@ -194,6 +191,35 @@ fn declared_indexes_are_built_behind_the_rows() {
         parameters: Properties::from([("max_degree".into(), "16".into())]),
     };
     database.apply(EntryChange::CreateIndex { place: place(), new }).unwrap();
+}
+
+#[test]
+fn an_index_whose_build_was_interrupted_is_waited_for_and_told() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let database = open(dir.path());
+        let c = create(&database);
+        declare_index(&database);
+        let rows_alone = LoadOptions { build_indexes: false, ..small() };
+        let mut watch = Watch::for_batches(usize::MAX);
+        load(&c, &mut Numbers::new(5000), &rows_alone, &mut watch).unwrap();
+        c.build_index("v").unwrap();
+    }
+    let database = open(dir.path());
+    let c = collection(&database);
+    let report = run(&c, 5000).unwrap();
+    assert_eq!((report.resumed_at, &*report.indexes), (5000, &["v".to_owned()][..]));
+    assert!(report.index_time > Duration::ZERO);
+    let status = c.index_status("v").unwrap();
+    assert_eq!((status.state, status.linked), (IndexState::Finished { rows: 5000 }, 5000));
+}
+
+#[test]
+fn declared_indexes_are_built_behind_the_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let database = open(dir.path());
+    let c = create(&database);
+    declare_index(&database);
     let expected = estimate(&c, Some(5000)).unwrap().indexes;
     assert!(expected[0].cpu_seconds > 0.0 && expected[0].disk_bytes > 5000 * 16, "{expected:?}");
     let mut watch = Watch::for_batches(usize::MAX);
@@ -221,6 +247,7 @@ fn a_bad_row_is_named_by_its_place_in_the_source_and_can_be_mended() {
     let mut watch = Watch::for_batches(usize::MAX);
     let error = load(&c, &mut source, &small(), &mut watch).unwrap_err();
     assert!(error.to_string().starts_with("field `note`, row 3210: "), "{error}");
+    assert!(std::error::Error::source(&error).is_none(), "all of it is told above");
     assert_eq!(error.class(), ErrorClass::FixInput);
     let there = c.count(None).unwrap();
     assert!((1000..=3210).contains(&there), "{there} rows of the batches before");

@@ -12,6 +12,7 @@ use pipeann_db::catalog::{EntryChange, IndexState, NewIndex, Properties};
 use pipeann_db::collection::{Collection, CollectionError};
 use pipeann_db::database::{Database, DatabaseError};
 use pipeann_db::ids::{ErrorClass, Metric};
+use pipeann_db::schema::Batch;
 
 use crate::data::{batch, collection, create, keys, options, place, rows, search_by, vector};
 
@@ -181,7 +182,7 @@ fn define_index(database: &Database) {
 }
 
 /// The files as a kill would leave them now.
-fn copy_tree(from: &Path, to: &Path) {
+pub(crate) fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap().flatten() {
         let there = to.join(entry.file_name());
@@ -256,6 +257,108 @@ fn a_build_on_a_full_disk_fails_and_is_repeated_when_there_is_room() {
     assert_eq!((status.state, status.linked), (IndexState::Finished { rows: 2000 }, 2000));
     assert_there(&c, 2000);
     assert_eq!(c.verify().unwrap(), []);
+}
+
+/// Rows of a load, 20 from a key on.
+fn part(from: i64) -> Batch {
+    batch(&(from..from + 20).map(|key| (key, key as u32)).collect::<Vec<_>>())
+}
+
+fn loads_file(database: &Path) -> PathBuf {
+    let collections = fs::read_dir(database.join("collections")).unwrap();
+    collections.flatten().next().unwrap().path().join("LOADS")
+}
+
+#[test]
+fn a_load_that_filled_the_disk_is_opened_and_goes_on_when_there_is_room() {
+    let Some(small) = Small::mount() else { return };
+    let database = open(&small.database()).unwrap();
+    let c = create(&database);
+    let mut load = c.begin_load("load", 7).unwrap();
+    load.insert(part(0), None).unwrap();
+    load.insert(part(20), None).unwrap();
+    small.fill();
+    assert_full(&load.insert(part(40), None).unwrap_err());
+    drop(load);
+    drop((c, database));
+    // What the log kept for itself.
+    small.fill();
+    for _ in 0..2 {
+        let database = open(&small.database()).unwrap();
+        let c = collection(&database);
+        assert_there(&c, 40);
+        let mut load = c.begin_load("load", 7).unwrap();
+        assert_eq!(load.rows(), 40);
+        assert_full(&load.insert(part(40), None).unwrap_err());
+        assert_full(&c.insert(part(40), None).unwrap_err());
+    }
+    let database = open(&small.database()).unwrap();
+    let c = collection(&database);
+    small.make_room();
+    let mut load = c.begin_load("load", 7).unwrap();
+    load.insert(part(load.rows() as i64), None).unwrap();
+    load.finish().unwrap();
+    assert_there(&c, 60);
+}
+
+#[test]
+fn a_batch_of_a_load_that_is_not_there_stops_writes_until_there_is_room_to_note_it() {
+    let Some(small) = Small::mount() else { return };
+    // The files of a kill between the note of the second batch and the batch.
+    let made = tempfile::tempdir().unwrap();
+    let [one, two] = ["one", "two"].map(|name| made.path().join(name));
+    let database = open(&one).unwrap();
+    let c = create(&database);
+    c.begin_load("load", 7).unwrap().insert(part(0), None).unwrap();
+    drop((c, database));
+    copy_tree(&one, &two);
+    let database = open(&two).unwrap();
+    collection(&database).begin_load("load", 7).unwrap().insert(part(20), None).unwrap();
+    drop(database);
+    fs::copy(loads_file(&two), loads_file(&one)).unwrap();
+    copy_tree(&one, &small.database());
+    small.fill();
+    for _ in 0..2 {
+        let database = open(&small.database()).unwrap();
+        let c = collection(&database);
+        assert_there(&c, 20);
+        assert_full(&c.insert(part(100), None).unwrap_err());
+    }
+    small.make_room();
+    let database = open(&small.database()).unwrap();
+    let c = collection(&database);
+    let mut load = c.begin_load("load", 7).unwrap();
+    assert_eq!(load.rows(), 20, "the second batch is not there");
+    load.insert(part(20), None).unwrap();
+    assert_there(&c, 40);
+}
+
+#[test]
+fn a_graph_without_its_lock_file_is_opened_on_a_full_disk() {
+    let Some(small) = Small::mount() else { return };
+    let database = open(&small.database()).unwrap();
+    let c = create(&database);
+    let some: Vec<_> = (0..600).map(|key| (key, key as u32)).collect();
+    c.insert(batch(&some), None).unwrap();
+    define_index(&database);
+    c.build_index("graph").unwrap();
+    assert_eq!(c.wait_for_index("graph").unwrap().linked, 600);
+    c.flush().unwrap();
+    drop((c, database));
+    let parts = fs::read_dir(loads_file(&small.database()).parent().unwrap()).unwrap().flatten();
+    let mut parts = parts.filter(|part| part.file_name().to_string_lossy().starts_with("index-"));
+    let lock = parts.next().unwrap().path().join("LOCK");
+    // The first opening may give back room, of what it tidies up.
+    for _ in 0..3 {
+        // As of one that was restored, or just built.
+        fs::remove_file(&lock).unwrap();
+        small.fill();
+        let database = open(&small.database()).unwrap();
+        let c = collection(&database);
+        assert_there(&c, 600);
+        assert_eq!(c.index_status("graph").unwrap().linked, 600);
+    }
+    assert_eq!(fs::read(&lock).unwrap(), b"", "there was no room to note who holds it");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use pipeann_db::catalog::{
     CollectionPath, EntryChange, NewCollection, NewIndex, Properties, WantedLoad,
 };
 use pipeann_db::collection::{Collection, SearchAnswer, SearchCosts, SearchRequest};
-use pipeann_db::database::{Database, DatabaseOptions};
+use pipeann_db::database::{Database, DatabaseError, DatabaseOptions};
 use pipeann_db::ids::{Metric, VectorType};
 use pipeann_engine::memory::{Accountant, MemoryLimit, Pool};
 use pipeann_engine::types::VectorSet;
@@ -78,6 +78,23 @@ fn sizes(dir: &Path, names: &[&str]) -> (u64, u64) {
     let ((floor, none), (_, all)) = (held(MemoryLimit::Floor), held(MemoryLimit::All));
     assert!(none == 0 && all > 300_000, "{all} bytes of pages");
     (floor, all)
+}
+
+#[test]
+fn a_limit_under_which_nothing_could_be_written_is_refused_with_the_least_that_would_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    let open = |bytes| Database::open(&path, options().under(MemoryLimit::Bytes(bytes)));
+    let refused = open(1 << 20).unwrap_err();
+    let DatabaseError::Memory(over) = &refused else { panic!("{refused}") };
+    let least = over.needed_bytes();
+    assert!(refused.to_string().contains(&format!("at least {least} bytes")), "{refused}");
+    assert!(open(least - 1).is_err() && !path.exists(), "nothing is made");
+    let database = open(least).unwrap();
+    let new = NewCollection::new(schema());
+    let c = database.create_collection("default", "c", new).unwrap();
+    c.insert(batch(&[(1, 1)]), None).unwrap();
+    assert_eq!(c.count(None).unwrap(), 1);
 }
 
 #[test]

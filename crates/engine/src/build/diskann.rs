@@ -59,13 +59,14 @@ impl DiskannIndex {
         let prefix = Path::new(named.strip_suffix(INDEX).unwrap_or(&named));
         let path = beside(prefix, INDEX);
         let refuse = |problem| BuildError::Diskann { path: path.clone(), problem };
+        // First: where it is missing, what else is or is not there says nothing.
+        let file = File::open(&path).map_err(BuildError::io("open", &path))?;
         let told = summary(&beside(prefix, "_metadata.bin"))?;
         let ty = agreed("vector type", told.map(|told| told.ty), ty).map_err(refuse)?;
         let longest = longest(&beside(prefix, "_disk.index_max_base_norm.bin"))?;
         let found = told.map(|told| told.metric);
         let metric = agreed("metric", found, metric).map_err(refuse)?;
         check_kind(prefix).map_err(refuse)?;
-        let file = File::open(&path).map_err(BuildError::io("open", &path))?;
         let bytes = file.metadata().map_err(BuildError::io("read", &path))?.len();
         let mut sector = Vec::with_capacity(DISKANN_SECTOR_BYTES);
         let read = (&file).take(DISKANN_SECTOR_BYTES as u64).read_to_end(&mut sector);

@@ -129,6 +129,16 @@ pub enum BuildError {
         /// The smallest that would do, bytes.
         needed: u64,
     },
+    /// The memory that searches will have is too little for them.
+    #[error(
+        "{limit} bytes of memory are too little for searches of this index, which need {needed} even with the shortest codes"
+    )]
+    SearchMemory {
+        /// The memory that they were to have, bytes.
+        limit: u64,
+        /// The least that would do, bytes.
+        needed: u64,
+    },
     /// A row of the input cannot be read.
     #[error("row {row} and those behind it cannot be read")]
     Source {

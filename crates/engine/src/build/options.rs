@@ -79,7 +79,8 @@ pub struct BuildOptions {
     /// Codes for rows whose lengths lie orders apart, whatever the rows of now are like. A build
     /// makes them in any case where others would lose rows that it has.
     pub any_scale: bool,
-    /// Bytes of memory that searches of the index will have, where it is known.
+    /// Bytes of memory that searches of the index will have, where it is known. Where not even the
+    /// shortest codes fit into it, and `code_bytes` names none, nothing is built.
     pub search_memory: Option<u64>,
     /// The head index.
     pub head: HeadOptions,

@@ -24,6 +24,9 @@ const CUT_BYTES: u64 = 72 * NEAR as u64;
 /// Memory that every opened index has for a query's scratch.
 const SCRATCH_BYTES: u64 = 4 << 20;
 
+/// Codes are loaded in blocks, each of which has a checksum and a state.
+const LOADED_BLOCK_BYTES: u64 = BLOCK_BYTES as u64 + 9;
+
 /// Buffers and stacks of any build.
 const BUFFER_BYTES: u64 = 8 << 20;
 /// Reckoned for them and for scratch in any case: beside what all rows take, and where memory is
@@ -112,17 +115,34 @@ impl Sizes {
             has_leaves: options.metric != Metric::InnerProduct && options.graph.passes > 1,
             least_slots: needs.least,
         };
-        sizes.code_bytes = match options.code_bytes {
-            Some(asked) => options.codes.longest_within(dim, asked).unwrap_or(asked),
-            None => {
-                let room = options.search_memory.map(|limit| sizes.room_for_code(limit));
-                chosen_code_bytes(options.codes, dim, ty, room)
+        sizes.code_bytes = match (options.code_bytes, options.search_memory) {
+            (Some(asked), _) => options.codes.longest_within(dim, asked).unwrap_or(asked),
+            (None, None) => chosen_code_bytes(options.codes, dim, ty, None),
+            (None, Some(limit)) => {
+                sizes.check_search_memory(limit, ty, options)?;
+                chosen_code_bytes(options.codes, dim, ty, Some(sizes.room_for_code(limit)))
             }
         };
         if options.any_scale && minds_length(options.metric) {
             sizes.code_bytes = sizes.any_scale_code_bytes();
         }
         Ok(sizes)
+    }
+
+    /// Refuses a limit that searches could not keep even with the shortest codes.
+    fn check_search_memory(
+        &self,
+        limit: u64,
+        ty: VectorType,
+        options: &BuildOptions,
+    ) -> Result<(), BuildError> {
+        let shortest = chosen_code_bytes(options.codes, self.layout.dim(), ty, Some(0));
+        let mut least = self.with_code_bytes(shortest);
+        if options.any_scale && minds_length(options.metric) {
+            least.code_bytes = least.any_scale_code_bytes();
+        }
+        let needed = least.search_bytes();
+        if needed > limit { Err(BuildError::SearchMemory { limit, needed }) } else { Ok(()) }
     }
 
     /// Bytes of a code where those of the kind asked for would lose rows.
@@ -135,15 +155,27 @@ impl Sizes {
         Self { code_bytes, ..self.clone() }
     }
 
-    /// Bytes that a code may have where searches have `limit` bytes of memory.
-    fn room_for_code(&self, limit: u64) -> u64 {
+    /// Bytes that searches have beside the codes.
+    fn beside_codes_bytes(&self) -> u64 {
         let head = self.head_nodes as u64 * (self.head_degree + 2) * 4;
         let codebook = self.layout.dim() as u64 * 1024;
-        let others = SCRATCH_BYTES + head + codebook + self.pages() * 4;
-        let slots = self.pages() * self.layout.records_per_page() as u64;
-        // Codes are loaded in blocks, each of which has a checksum and a state.
-        let codes = limit.saturating_sub(others) / (BLOCK_BYTES as u64 + 9) * BLOCK_BYTES as u64;
-        codes / slots.max(1)
+        SCRATCH_BYTES + head + codebook + self.pages() * 4
+    }
+
+    fn slots(&self) -> u64 {
+        self.pages() * self.layout.records_per_page() as u64
+    }
+
+    /// Bytes that a code may have where searches have `limit` bytes of memory.
+    fn room_for_code(&self, limit: u64) -> u64 {
+        let blocks = limit.saturating_sub(self.beside_codes_bytes()) / LOADED_BLOCK_BYTES;
+        blocks * BLOCK_BYTES as u64 / self.slots().max(1)
+    }
+
+    /// The least memory that searches need, but for what a page or two more take.
+    fn search_bytes(&self) -> u64 {
+        let codes = self.slots() * self.code_bytes as u64;
+        self.beside_codes_bytes() + codes.div_ceil(BLOCK_BYTES as u64) * LOADED_BLOCK_BYTES
     }
 
     /// Pages, up to one or two.
@@ -234,6 +266,27 @@ fn filled_pages(rows: u64, layout: &RecordLayout) -> u64 {
 mod tests {
     use super::*;
     use crate::build::BuildOptions;
+
+    #[test]
+    fn a_limit_that_no_search_can_keep_is_refused_with_the_least_that_would_do() {
+        let sizes = |options: &BuildOptions| Sizes::new(100_000, 128, VectorType::U8, options);
+        for codes in [CodeKind::Product, CodeKind::Rabitq] {
+            for any_scale in [false, true] {
+                let options = BuildOptions { codes, any_scale, ..BuildOptions::new(Metric::L2) };
+                let within = |limit| BuildOptions { search_memory: Some(limit), ..options.clone() };
+                let Err(BuildError::SearchMemory { limit: 1024, needed }) = sizes(&within(1024))
+                else {
+                    panic!("no search has so little");
+                };
+                let least = sizes(&within(needed)).expect("it would do");
+                assert!(least.search_bytes() <= needed, "{codes}, {any_scale}");
+                assert!(needed > SCRATCH_BYTES + 100_000 * least.code_bytes as u64);
+                assert!(sizes(&within(needed - 1)).is_err(), "{codes}, {any_scale}");
+                // Who says how long codes are has made up his mind.
+                sizes(&BuildOptions { code_bytes: Some(32), ..within(1024) }).expect("as asked");
+            }
+        }
+    }
 
     #[test]
     fn edges_can_name_the_slots_of_pages_that_threads_leave_unfilled() {

@@ -94,7 +94,7 @@ pub enum DiskannError {
         rows: u32,
     },
     /// Not told, and not to be found out.
-    #[error("nothing beside it tells its {what}, which must be given")]
+    #[error("no _metadata.bin beside it tells its {what}, which must be given then")]
     Untold {
         /// What is missing.
         what: &'static str,

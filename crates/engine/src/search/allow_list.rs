@@ -62,7 +62,9 @@ impl SearchState {
             self.derived.fresh.pop();
         }
         self.portable.among.next = match self.derived.fresh.last() {
-            Some(last) if self.derived.fresh.len() == SCAN_CHUNK => last + 1,
+            Some(last) if self.derived.fresh.len() == SCAN_CHUNK && last + 1 < view.node_slots => {
+                last + 1
+            }
             _ if end < view.node_slots => end,
             _ => SCANNED,
         };

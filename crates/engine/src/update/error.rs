@@ -38,7 +38,7 @@ pub enum UpdateError {
     #[error("row {} is in the index already", .0.0)]
     RowExists(RowId),
     /// A row id for which the row map has no place.
-    #[error("row {} is not below {limit}", row.0)]
+    #[error("row {} is not below {limit}, where the row ids of an index end", row.0)]
     Row {
         /// The row.
         row: RowId,

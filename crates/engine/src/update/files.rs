@@ -2,7 +2,7 @@
 //! and the lock that keeps a second writer out.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::UpdateError;
@@ -125,7 +125,13 @@ impl IndexLock {
             file.set_len(0)?;
             file.write_all(format!("{}\n", std::process::id()).as_bytes())
         };
-        write(&mut file).map_err(UpdateError::file("write", &path))?;
+        match write(&mut file) {
+            // A full disk is no reason not to open an index; the note is for people.
+            Err(e) if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+                tracing::warn!("cannot note who holds {}: {e}", path.display());
+            }
+            noted => noted.map_err(UpdateError::file("write", &path))?,
+        }
         Ok(Self { file })
     }
 

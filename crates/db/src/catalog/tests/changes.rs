@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use super::{Ease as _, NOW, create, index, new_catalog, pairs, place};
 use crate::catalog::file::{decode, encode};
+use crate::catalog::limits::MAX_ENTRY_BYTES;
 use crate::catalog::{
     Catalog, CatalogError, CatalogStore, CollectionPath, EntryChange, FileError, MemoryStore,
-    NewCollection, SaveError, Snapshot,
+    NewCollection, Properties, SaveError, Snapshot,
 };
 use crate::ids::ErrorClass;
 
@@ -224,4 +225,37 @@ fn a_creation_writes_as_much_however_many_collections_there_are() {
     assert!(last < first + 32, "{last} bytes after {first}");
     assert!(mean < 2 * last, "{mean} bytes on average, {last} each");
     assert_eq!(decode(&store.file().unwrap()).unwrap().snapshot, *catalog.snapshot());
+}
+
+#[test]
+fn what_is_kept_with_an_entry_is_bounded() {
+    let (catalog, store) = new_catalog();
+    catalog.apply(create("c", false), NOW).unwrap();
+    let alter = |key: &str, bytes: usize, remove: &[&str]| EntryChange::AlterCollection {
+        place: place("c"),
+        set: Properties::from([(key.to_owned(), "x".repeat(bytes))]),
+        remove: remove.iter().map(|key| (*key).to_owned()).collect(),
+        description: None,
+        consistency: None,
+    };
+    let half = MAX_ENTRY_BYTES / 2;
+    catalog.apply(alter("first", half, &[]), NOW).unwrap();
+    let before = store.file();
+    // Neither at once nor one after the other.
+    for (key, bytes) in [("second", half), ("second", MAX_ENTRY_BYTES)] {
+        let refused = catalog.apply(alter(key, bytes, &[]), NOW).unwrap_err();
+        assert!(matches!(refused, CatalogError::Long { .. }), "{refused}");
+        assert_eq!(refused.class(), ErrorClass::FixInput);
+    }
+    let properties = Properties::from([("first".to_owned(), "x".repeat(MAX_ENTRY_BYTES))]);
+    let name = "d".to_owned();
+    let refused = catalog.apply(EntryChange::CreateDatabase { name, properties }, NOW);
+    assert!(matches!(refused, Err(CatalogError::Long { .. })));
+    let mut long = index("vector");
+    long.parameters.insert("why".into(), "x".repeat(half));
+    let refused = catalog.apply(EntryChange::CreateIndex { place: place("c"), new: long }, NOW);
+    assert!(matches!(refused, Err(CatalogError::Long { .. })));
+    assert_eq!(store.file(), before);
+    // What is taken away makes room.
+    catalog.apply(alter("second", half, &["first"]), NOW).unwrap();
 }

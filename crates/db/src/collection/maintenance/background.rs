@@ -31,8 +31,8 @@ const LEAST_BACKLOG: u64 = 10_000;
 
 impl Stepping for Collection {
     /// Does one step, and tells whoever waits how it went; `false` where there was nothing to do.
-    fn work(&self) -> bool {
-        match self.step() {
+    fn work(&self, long: bool) -> bool {
+        match self.step(long) {
             Ok(worked) => {
                 self.signal.moved();
                 worked
@@ -66,13 +66,13 @@ impl Collection {
         self.signal.wait_for_end();
     }
 
-    /// Does some work; `false` where there was none.
-    fn step(&self) -> Result<bool, CollectionError> {
+    /// Does some work, a build only where it may take `long`; `false` where there was none.
+    fn step(&self, long: bool) -> Result<bool, CollectionError> {
         self.disk.check()?;
         if self.components.rows.catch_up() {
             return Ok(true);
         }
-        if let Some(begun) = self.signal.begin_build() {
+        if long && let Some(begun) = self.signal.begin_build() {
             let built = self.build_graph(&begun);
             self.signal.end_build();
             return built.map(|()| true);
@@ -89,7 +89,7 @@ impl Collection {
                     self.open_again(field)?
                 }
                 Some(graph) => self.tend(field, &graph)?,
-                None => self.build_if_grown(field)?,
+                None => self.open_or_build(field)?,
             };
         }
         Ok(worked)
@@ -124,9 +124,9 @@ impl Collection {
             }
         }
         if lays_out {
-            self.write_graph(field, |applied| graph.reorder(applied))?;
+            self.write_graph(field, graph, FieldIndex::reorder)?;
         } else if due {
-            self.write_graph(field, |applied| graph.checkpoint(applied))?;
+            self.write_graph(field, graph, FieldIndex::checkpoint)?;
         }
         Ok(adopted || linked || consolidating || lays_out || due)
     }
@@ -254,16 +254,21 @@ impl Collection {
     }
 
     /// Lets a graph be written to disk with everything that was linked so far: `write` is given
-    /// the record that it includes.
+    /// the record that it includes. One that is searched no more, since it was dropped, released or
+    /// replaced meanwhile, is not written.
     pub(in crate::collection) fn write_graph(
         &self,
         field: &FieldVectors,
-        write: impl FnOnce(Seq) -> Result<(), FieldIndexError>,
+        graph: &FieldIndex,
+        write: fn(&FieldIndex, Seq) -> Result<(), FieldIndexError>,
     ) -> Result<(), CollectionError> {
         let mut linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
+        if !field.is_searched(graph) {
+            return Ok(());
+        }
         // No graph may be ahead of the log after a power cut.
         let synced = self.log.sync()?;
-        write(synced).map_err(|error| self.index_error(field, &error))?;
+        write(graph, synced).map_err(|error| self.index_error(field, &error))?;
         linking.forget(field.id);
         Ok(())
     }
@@ -274,14 +279,14 @@ impl Collection {
         field: &FieldVectors,
         error: &FieldIndexError,
     ) -> CollectionError {
-        let (why, class) = (error.to_string(), error.class());
+        let (why, class) = (error.explained(), error.class());
         CollectionError::Index { index: field.name.clone(), why, class }
     }
 
     /// Waits while too many rows wait to enter a graph.
     ///
     /// # Errors
-    /// [`CollectionError::Index`] where they cannot enter it.
+    /// [`CollectionError::Index`] where they cannot enter it, [`CollectionError::Gone`].
     pub(in crate::collection) fn wait_for_links(&self) -> Result<(), CollectionError> {
         let limit = self.options.graph.pending_rows;
         let over = |field: &&FieldVectors| {
@@ -293,13 +298,16 @@ impl Collection {
             return Ok(());
         }
         self.wake_background();
-        self.signal.wait_until(below);
+        self.signal.wait_until(below)?;
         match (self.components.fields.iter().find(over), self.signal.failed()) {
-            (Some(field), Some(why)) if !below() => Err(CollectionError::Index {
-                index: field.name.clone(),
-                why: format!("more than {limit} rows wait to enter the graph, and cannot: {why}"),
-                class: ErrorClass::Retry,
-            }),
+            (Some(field), Some(why)) if !below() => {
+                let for_good = field.graph().is_some_and(|graph| graph.lacks_row_ids());
+                let class = if for_good { ErrorClass::FixInput } else { ErrorClass::Retry };
+                let index = field.name.clone();
+                let why =
+                    format!("more than {limit} rows wait to enter the graph, and cannot: {why}");
+                Err(CollectionError::Index { index, why, class })
+            }
             _ => Ok(()),
         }
     }

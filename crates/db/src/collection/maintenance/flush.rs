@@ -15,6 +15,7 @@ use crate::collection::live::LiveRows;
 use crate::collection::live_file;
 use crate::collection::{Collection, CollectionError};
 use crate::disk::replace_file;
+use crate::field_index::FieldIndex;
 use crate::flat::FlatVectors;
 use crate::ids::Seq;
 use crate::wal::Level;
@@ -34,7 +35,7 @@ impl Collection {
         self.signal.forgive();
         for field in &self.components.fields {
             if let Some(graph) = field.graph().filter(|graph| graph.is_changed()) {
-                self.write_graph(field, |applied| graph.checkpoint(applied))?;
+                self.write_graph(field, &graph, FieldIndex::checkpoint)?;
             }
         }
         self.flush_in_order()

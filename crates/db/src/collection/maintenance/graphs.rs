@@ -1,4 +1,5 @@
-//! The graphs of a collection as they come and go: built, opened, released, dropped.
+//! The graphs of a collection as they come and go: asked for, opened, released, dropped. Building them
+//! is `building`'s.
 //!
 //! A graph is wanted where the catalogue has an index of a kind that has one; it is made when
 //! somebody asks for it, or a collection that had too few rows has grown. What the catalogue says
@@ -14,20 +15,15 @@ use std::sync::{Arc, PoisonError};
 use pipeann_engine::index::PageStats;
 
 use super::early::{EarlyGraphs, OpenedGraph};
-use super::signal::{BegunBuild, Cause};
+use super::signal::Cause;
 use crate::catalog::{
     CollectionEntry as Entry, EntryChange, IndexDefinition, IndexId, IndexState, WantedLoad,
 };
 use crate::collection::field_vectors::FieldVectors;
 use crate::collection::identity::{INDEX_PREFIX, index_dir};
 use crate::collection::{Collection, CollectionError};
-use crate::field_index::{self, BuildRequest, FieldIndex, FieldIndexError, has_graph};
+use crate::field_index::{FieldIndex, FieldIndexError, has_graph};
 use crate::ids::RowId;
-
-/// Ends the name of a graph's directory while it is built.
-const BUILT_IN: &str = "tmp";
-/// Ends the name of a graph's directory while another takes its place.
-const ASIDE: &str = "old";
 
 /// How far an index is, and what it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +125,7 @@ impl Collection {
     /// the database is open for reading only it does not wait.
     ///
     /// # Errors
-    /// As [`index_status`](Self::index_status).
+    /// As [`index_status`](Self::index_status), and [`CollectionError::Gone`].
     pub fn wait_for_index(&self, index: &str) -> Result<IndexStatus, CollectionError> {
         let entry = self.entry()?;
         let definition = entry.index(index)?;
@@ -142,7 +138,7 @@ impl Collection {
             let graph = field.and_then(FieldVectors::graph);
             self.signal.building(definition.id).is_none()
                 && graph.is_none_or(|graph| graph.pending().is_empty())
-        });
+        })?;
         self.index_status(index)
     }
 
@@ -185,9 +181,9 @@ impl Collection {
         Ok(())
     }
 
-    /// Opens the graph of an index that was built, unless that was done `early`; one that is damaged
-    /// is built anew.
-    fn open_or_rebuild(
+    /// Opens the graph of an index that was built, unless that was done `early`; one that is damaged, or
+    /// ahead of the log, is built anew. Under `opening`.
+    pub(super) fn open_or_rebuild(
         &self,
         field: &FieldVectors,
         definition: &IndexDefinition,
@@ -202,11 +198,15 @@ impl Collection {
             }
             return Ok(());
         }
-        // A search of before a release may hold it a moment longer.
-        while field.is_closing() {
-            std::thread::yield_now();
-        }
+        wait_until_closed(field);
         match early.unwrap_or_else(|| self.open_graph(field, &dir)) {
+            Ok(opened) if self.is_ahead_of_log(&opened.graph) => {
+                tracing::warn!(dir = %dir.display(), "a graph ahead of the log is built anew");
+                drop(opened);
+                remove_dir(&dir);
+                self.signal.build(definition.id, Cause::Asked);
+                Ok(())
+            }
             Ok(opened) => {
                 let next = opened.graph.applied().next();
                 field.links_from.store(next.0, Ordering::Relaxed);
@@ -221,6 +221,12 @@ impl Collection {
             }
             Err(error) => Err(self.index_error(field, &error)),
         }
+    }
+
+    /// Whether a graph may have rows that the log has lost, whose ids others get. A log that several
+    /// servers have brings the same rows again.
+    fn is_ahead_of_log(&self, graph: &FieldIndex) -> bool {
+        self.pin.is_none() && !self.log.is_shared() && graph.applied() > self.log.last()
     }
 
     /// Closes a graph that takes no changes any more, and opens it as it is on disk.
@@ -240,18 +246,22 @@ impl Collection {
 
     /// Whether the graph of an index is to be open. Asked under `opening`, which whoever drops or
     /// releases it takes after the catalogue has changed.
-    fn is_wanted(&self, index: IndexId) -> bool {
+    pub(super) fn is_wanted(&self, index: IndexId) -> bool {
         self.entry().is_ok_and(|entry| {
             entry.load != WantedLoad::Released && entry.indexes.iter().any(|i| i.id == index)
         })
     }
 
-    fn open_graph(&self, field: &FieldVectors, dir: &Path) -> Result<OpenedGraph, FieldIndexError> {
+    pub(super) fn open_graph(
+        &self,
+        field: &FieldVectors,
+        dir: &Path,
+    ) -> Result<OpenedGraph, FieldIndexError> {
         OpenedGraph::open(dir, field.id, &self.options.graph, &self.options.accountant)
     }
 
     /// Makes a graph the one that is searched.
-    fn publish(&self, field: &FieldVectors, opened: OpenedGraph) {
+    pub(super) fn publish(&self, field: &FieldVectors, opened: OpenedGraph) {
         let (graph, rows) = (Arc::new(opened.graph), opened.rows);
         let dead = {
             // Nothing becomes visible or invisible in between.
@@ -298,8 +308,9 @@ impl Collection {
     /// Closes and removes the graph of an index that the catalogue has dropped.
     pub(crate) fn drop_graph(&self, index: IndexId, field: crate::schema::FieldId) {
         let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        // Held to the end, so that nobody writes what is removed.
+        let mut linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(field) = self.components.fields.iter().find(|f| f.id == field) {
-            let mut linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
             linking.forget(field.id);
             field.set_graph(None);
         }
@@ -321,145 +332,6 @@ impl Collection {
         }
     }
 
-    /// Gives a graph that was built its name. Under `opening`, so that nobody opens a part of the one
-    /// and a part of the other; and under `linking`, so that nobody writes the other meanwhile.
-    fn replace_graph(
-        &self,
-        field: &FieldVectors,
-        built_in: &Path,
-        dir: &Path,
-    ) -> Result<(), FieldIndexError> {
-        let mut linking = self.linking.lock().unwrap_or_else(PoisonError::into_inner);
-        // The other one stays whole, for whoever takes its files just now. A crash between the two
-        // leaves an index without a graph, which is built anew.
-        let aside = dir.with_extension(ASIDE);
-        remove_dir(&aside);
-        let had_one = dir.exists();
-        let rename = |from: &Path, to: &Path| {
-            fs::rename(from, to).map_err(|source| FieldIndexError::Directory {
-                action: "rename",
-                path: from.to_owned(),
-                source,
-            })
-        };
-        if had_one {
-            rename(dir, &aside)?;
-        }
-        if let Err(error) = rename(built_in, dir) {
-            if had_one {
-                rename(&aside, dir)?;
-            }
-            return Err(error);
-        }
-        linking.forget(field.id);
-        remove_dir(&aside);
-        let synced = fs::File::open(&self.files).and_then(|parent| parent.sync_all());
-        synced.map_err(|source| FieldIndexError::Directory {
-            action: "sync",
-            path: self.files.clone(),
-            source,
-        })
-    }
-
-    /// Builds the graph of an index, and makes it the one that is searched where the collection is
-    /// loaded. The catalogue says how it ended.
-    pub(in crate::collection) fn build_graph(
-        &self,
-        begun: &BegunBuild,
-    ) -> Result<(), CollectionError> {
-        let &BegunBuild { index, cause, ref progress } = begun;
-        let entry = self.entry()?;
-        let Some(definition) = entry.indexes.iter().find(|definition| definition.id == index)
-        else {
-            return Ok(());
-        };
-        let fields = &self.components.fields;
-        let (Some(field), Some(metric)) =
-            (fields.iter().find(|f| f.id == definition.field), definition.metric)
-        else {
-            return Ok(());
-        };
-        let live = self.components.live();
-        let rows = live.len();
-        self.set_state(index, IndexState::Building { rows_done: 0, rows })?;
-        let request = BuildRequest {
-            vectors: &field.vectors,
-            dim: field.dim,
-            vector_type: field.vector_type,
-            live: &live.among(None),
-            applied: self.log.last(),
-            any_scale: cause == Cause::Scale,
-            metric,
-            parameters: &definition.parameters,
-        };
-        let (dir, options) = (self.graph_dir(index), &self.options.graph);
-        let built_in = dir.with_extension(BUILT_IN);
-        remove_dir(&built_in);
-        let built = match rows < options.least_rows {
-            true => Ok(0),
-            false => {
-                let built = field_index::build(
-                    &request,
-                    &built_in,
-                    (options, &self.options.accountant),
-                    progress,
-                );
-                built.inspect(|&found| field.note_built(rows, found))
-            }
-        };
-        let opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        let opened = built.and_then(|rows| {
-            if rows == 0 {
-                field.set_graph(None);
-                remove_dir(&dir);
-            } else {
-                self.replace_graph(field, &built_in, &dir)?;
-                if self.is_wanted(index) {
-                    self.publish(field, self.open_graph(field, &dir)?);
-                }
-            }
-            Ok(rows)
-        });
-        drop(opening);
-        if !self.entry()?.indexes.iter().any(|definition| definition.id == index) {
-            // Dropped while it was built.
-            remove_dir(&dir);
-            return Ok(());
-        }
-        match opened {
-            Ok(rows) => self.set_state(index, IndexState::Finished { rows }),
-            // Begun again when the collection is opened again.
-            Err(_) if self.signal.is_stopped() => Ok(()),
-            Err(error) if cause != Cause::Asked => {
-                tracing::warn!(index = definition.name, "the graph stays as it is: {error}");
-                let graph = field.graph();
-                field.note_refused(graph.as_ref().map_or(0, |graph| graph.pending().len()));
-                let rows = graph.map_or(0, |graph| graph.linked());
-                self.set_state(index, IndexState::Finished { rows })
-            }
-            Err(error) => {
-                tracing::warn!(index = definition.name, "the build failed: {error}");
-                self.set_state(index, IndexState::Failed { reason: error.to_string() })
-            }
-        }
-    }
-
-    /// Asks for the graph of a field that had too few rows for one until now.
-    pub(in crate::collection) fn build_if_grown(
-        &self,
-        field: &FieldVectors,
-    ) -> Result<bool, CollectionError> {
-        let Some(definition) = self.graph_of(field)? else { return Ok(false) };
-        let finished = matches!(definition.state, IndexState::Finished { .. });
-        let grown = field.has_grown(self.components.live().len(), self.options.graph.least_rows);
-        let loaded = self.entry()?.load != WantedLoad::Released;
-        if !(finished && grown && loaded) {
-            return Ok(false);
-        }
-        self.signal.build(definition.id, Cause::Asked);
-        Ok(true)
-    }
-
     /// The index of a field that has a graph.
     pub(in crate::collection) fn graph_of(
         &self,
@@ -477,7 +349,11 @@ impl Collection {
     }
 
     /// Tells the catalogue of a graph, where this server may.
-    fn set_state(&self, index: IndexId, state: IndexState) -> Result<(), CollectionError> {
+    pub(super) fn set_state(
+        &self,
+        index: IndexId,
+        state: IndexState,
+    ) -> Result<(), CollectionError> {
         if self.follows() {
             return Ok(());
         }
@@ -491,7 +367,14 @@ impl Collection {
     }
 }
 
-fn remove_dir(dir: &Path) {
+/// Waits until nobody holds the graph of before, such as a search of before a release.
+pub(super) fn wait_until_closed(field: &FieldVectors) {
+    while field.is_closing() {
+        std::thread::yield_now();
+    }
+}
+
+pub(super) fn remove_dir(dir: &Path) {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             tracing::warn!(dir = %dir.display(), "cannot remove a graph: {error}");

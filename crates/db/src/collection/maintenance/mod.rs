@@ -3,6 +3,7 @@
 
 pub(in crate::collection) mod adoption;
 pub(in crate::collection) mod background;
+pub(in crate::collection) mod building;
 pub(in crate::collection) mod early;
 pub(in crate::collection) mod expiry;
 pub(in crate::collection) mod flush;
@@ -14,3 +15,6 @@ pub(in crate::collection) mod snapshot;
 pub(in crate::collection) mod stats;
 pub(in crate::collection) mod unlogged;
 pub(in crate::collection) mod verify;
+
+#[cfg(test)]
+mod graph_tests;

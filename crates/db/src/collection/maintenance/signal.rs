@@ -6,14 +6,15 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::{self, ThreadId};
 
+use crate::asker::{self, Gone};
 use crate::catalog::IndexId;
 use crate::field_index::BuildProgress;
-use crate::workers::{BackgroundWork, Workers};
+use crate::workers::{BackgroundWork, Workers, wait_a_moment};
 
 /// Whose steps are done.
 pub(in crate::collection) trait Stepping: Send + Sync {
-    /// Does one step; `false` where there was nothing to do.
-    fn work(&self) -> bool;
+    /// Does one step, a build only where it may take `long`; `false` where there was nothing to do.
+    fn work(&self, long: bool) -> bool;
 }
 
 /// Why a graph is built.
@@ -68,6 +69,11 @@ impl SignalState {
     fn tell(&mut self, moved: &Condvar) {
         self.told += 1;
         moved.notify_all();
+    }
+
+    /// Whether nobody works on it any more.
+    fn has_ended(&self) -> bool {
+        self.stopped || self.failed.is_some()
     }
 }
 
@@ -204,26 +210,38 @@ impl Signal {
         state.building.is_some() || !state.builds.is_empty()
     }
 
-    /// Waits until `done`, or until nobody works on it any more. `done` is asked after every step.
-    pub(in crate::collection) fn wait_until(&self, done: impl Fn() -> bool) {
+    /// Waits until `done`, or until nobody works on it any more. `done` is asked after every step, and
+    /// now and then.
+    ///
+    /// # Errors
+    /// [`Gone`]: whoever asked waits no more.
+    pub(in crate::collection) fn wait_until(&self, done: impl Fn() -> bool) -> Result<(), Gone> {
         loop {
             let told = self.state().told;
             if done() {
-                return;
+                return Ok(());
             }
+            // No turn is taken for it: nothing is done here.
+            asker::worked(usize::MAX);
+            asker::is_wanted()?;
             let mut state = self.state();
-            while state.told == told && !state.stopped && state.failed.is_none() {
-                state = self.moved.wait(state).expect("see `state`");
+            if state.told == told && !state.has_ended() {
+                state = wait_a_moment(&self.moved, state);
             }
-            if state.stopped || state.failed.is_some() {
-                return;
+            if state.has_ended() {
+                return Ok(());
             }
         }
     }
 }
 
 impl BackgroundWork for Signal {
-    fn step(&self) -> bool {
+    fn is_long(&self) -> bool {
+        let state = self.state();
+        !state.stopped && !state.builds.is_empty()
+    }
+
+    fn step(&self, long: bool) -> bool {
         let mut state = self.state();
         // Not under the lock where it is of no use: whoever holds it last ends it.
         let of = if state.stopped { None } else { state.of.as_ref().and_then(Weak::upgrade) };
@@ -233,25 +251,75 @@ impl BackgroundWork for Signal {
         };
         (state.again, state.doing) = (false, Some(thread::current().id()));
         drop(state);
-        let worked = collection.work();
+        let worked = collection.work(long);
         // Whoever waits for the end finds nobody who holds it.
         drop(collection);
-        self.end(worked)
+        self.end(worked, long)
     }
 
     fn panicked(&self) {
-        self.end(false);
+        let mut state = self.state();
+        // Nobody goes on with it, and it does not come again by itself.
+        (state.building, state.doing, state.queued) = (None, None, false);
+        self.ended.notify_all();
+        drop(state);
         self.fail("it panicked".to_owned());
     }
 }
 
 impl Signal {
-    /// A step was done. Whether another one is to be.
-    fn end(&self, worked: bool) -> bool {
+    /// A step was done, a `long` one or not. Whether another one is to be.
+    fn end(&self, worked: bool, long: bool) -> bool {
         let mut state = self.state();
         state.doing = None;
-        state.queued = !state.stopped && (worked || state.again);
+        // Asked for when the step had been chosen.
+        let build_waits = !long && !state.builds.is_empty();
+        state.queued = !state.stopped && (worked || state.again || build_waits);
         self.ended.notify_all();
         state.queued
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_whose_thread_panics_is_under_way_no_more() {
+        let signal = Arc::new(Signal::default());
+        signal.state().queued = true;
+        signal.build(IndexId(1), Cause::Asked);
+        assert!(signal.is_long() && signal.begin_build().is_some());
+        assert!(signal.is_building() && signal.building(IndexId(1)).is_some());
+        signal.panicked();
+        assert_eq!(signal.failed().as_deref(), Some("it panicked"));
+        assert!(!signal.state().queued, "whoever wakes it has it done again");
+        // The next step finds something else to do.
+        signal.moved();
+        assert!(!signal.is_building());
+        signal.wait_until(|| signal.building(IndexId(1)).is_none()).unwrap();
+    }
+
+    #[test]
+    fn a_build_that_is_asked_for_when_a_short_step_was_chosen_comes_with_the_next() {
+        struct Builds(Arc<Signal>);
+
+        impl Stepping for Builds {
+            fn work(&self, long: bool) -> bool {
+                assert!(!long || self.0.begin_build().is_some());
+                false
+            }
+        }
+
+        let signal = Arc::new(Signal::default());
+        let builds: Arc<dyn Stepping> = Arc::new(Builds(Arc::clone(&signal)));
+        signal.attach(Arc::downgrade(&builds));
+        // The steps are done here, and by no other thread.
+        signal.state().queued = true;
+        assert!(!signal.is_long());
+        signal.build(IndexId(1), Cause::Asked);
+        assert!(signal.step(false), "it comes again");
+        assert!(signal.is_long());
+        assert!(!signal.step(true) && !signal.is_long());
     }
 }

@@ -8,7 +8,7 @@ use crate::ids::Seq;
 pub struct CollectionStats {
     /// Live rows.
     pub rows: u64,
-    /// Row ids that were given out.
+    /// Row ids that were given out, as far as readers see.
     pub next_row: u64,
     /// The last record that readers see.
     pub visible: Seq,
@@ -23,13 +23,13 @@ pub struct CollectionStats {
 }
 
 impl Collection {
-    /// What the collection holds.
+    /// What the collection holds. Waits for no writer.
     pub fn stats(&self) -> CollectionStats {
         let live = self.components.live();
         let fields = &self.components.fields;
         CollectionStats {
             rows: live.len(),
-            next_row: self.order().next_row,
+            next_row: live.next_row.max(self.components.rows.next_row()).0,
             visible: live.applied,
             flushed: self.components.flushed_through(),
             synced: self.log.durable(),

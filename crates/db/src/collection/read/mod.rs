@@ -4,3 +4,6 @@ pub(in crate::collection) mod iterate;
 pub(in crate::collection) mod pins;
 pub(in crate::collection) mod query;
 pub(in crate::collection) mod rows;
+
+#[cfg(test)]
+mod moment_tests;

@@ -95,13 +95,30 @@ impl Collection {
         before: impl Fn() -> B,
         read: impl Fn(&B, &ReadSnapshot<'_>) -> Result<T, CollectionError>,
     ) -> Result<T, CollectionError> {
+        self.at_moment_of(when, before, |_| true, read)
+    }
+
+    /// As [`at_one_moment`](Self::at_one_moment), where what comes before a moment of now has to hold
+    /// still when the moment is there; else both are taken anew.
+    pub(in crate::collection) fn at_moment_of<B, T>(
+        &self,
+        when: ReadView<'_>,
+        before: impl Fn() -> B,
+        holds: impl Fn(&B) -> bool,
+        read: impl Fn(&B, &ReadSnapshot<'_>) -> Result<T, CollectionError>,
+    ) -> Result<T, CollectionError> {
         if let Some(held) = when.held {
             self.check_held(Some(held));
             return read(&before(), &held.moment);
         }
         loop {
             let before = before();
+            #[cfg(test)]
+            super::moment_tests::between();
             let moment = self.moment_for(when.entry, when.filter);
+            if !holds(&before) {
+                continue;
+            }
             match read(&before, &moment) {
                 Err(CollectionError::Missing { .. })
                     if self.components.live().applied != moment.live.applied => {}

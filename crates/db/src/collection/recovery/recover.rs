@@ -4,7 +4,8 @@
 //! which record it includes the log, and the records behind the least of them are applied again.
 //! A component that was lost begins at 0 and is made anew, if the log still begins with record 1;
 //! the live rows and the scalar indexes are made from the row store in any case. A log that can
-//! only be read, since the disk is full, makes a collection that can only be read.
+//! only be read, since the disk is full, makes a collection that can only be read; and so does a
+//! batch of a load that is not there, where a full disk has no room for the note.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -104,12 +105,12 @@ pub(crate) fn open(
     let applied = recovery.last;
     let turns =
         CommitSequencer::new(applied, home.shared.as_ref().map(|of| Arc::clone(of.stops())));
-    if let Some(full) = &recovery.read_only {
-        turns.stop(&full.to_string());
-    }
     let live = components.live();
     let next_row = live.next_row.max(components.rows.next_row()).0;
-    let loads = Loads::open(&*home.disk, &dir, identity.bytes(), next_row)?;
+    let (loads, full) = Loads::open(&*home.disk, &dir, identity.bytes(), next_row)?;
+    if let Some(full) = recovery.read_only.as_ref().or(full.as_ref()) {
+        turns.stop(&full.to_string());
+    }
     let ages_file = format!("{dir}/{AGES_FILE}");
     let ages = Ages::open(&*home.disk, ages_file, identity.bytes(), RowId(next_row));
     let answers = FilterResultCache::new(&options.accountant);

@@ -7,6 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::iter::repeat_n;
+use std::sync::Arc;
 
 use pipeann_engine::types::VectorSet;
 
@@ -14,9 +15,11 @@ use super::answer::{BatchProgress, SearchAnswer};
 use super::costs::CostCounters;
 use super::nearest::{NearRows, SearchContext, check_queries, loaded_partitions, metric_of, one};
 use super::request::SearchRequest;
+use crate::collection::field_vectors::FieldVectors;
 use crate::collection::filter::matching::Scope;
 use crate::collection::read::rows::{ReadView, RowReading};
 use crate::collection::{Collection, CollectionError};
+use crate::field_index::FieldIndex;
 use crate::ids::RowId;
 
 /// Queries that are searched before the searches they belong to are answered.
@@ -82,17 +85,14 @@ impl Collection {
         if self.options.build_on_read {
             self.build_unless_asked(&entry, field)?;
         }
-        // What is removed from the graph after this was there at the moment, or is looked for.
-        let before = || {
-            let graph = field.graph().map(|graph| (graph.removals(), graph));
-            (graph, field.vectors.cuts())
-        };
+        let before = || BeforeMoment::of(field);
+        let holds = |before: &BeforeMoment| before.holds(field);
         // Where the moment has passed and is taken anew, some are answered.
         let answered = Cell::new(0);
         let tell = RefCell::new(tell);
         let held = common.moment.as_deref();
         let when = ReadView { entry: &entry, filter: filter.as_deref(), held };
-        self.at_one_moment(when, before, |(graph, cuts), moment| {
+        self.at_moment_of(when, before, holds, |BeforeMoment { graph, cuts }, moment| {
             let partitions = numbers.as_deref();
             let scope = Scope { entry: &entry, formats: &formats, moment, partitions, rows: None };
             let among = &self.rows_matching(&scope, filter.as_ref(), u64::MAX)?;
@@ -139,6 +139,27 @@ impl Collection {
             }
             Ok(())
         })
+    }
+}
+
+/// What a search looks at before it takes its moment.
+struct BeforeMoment {
+    /// Its graph, and how often rows were taken from it. What is removed after this was there at the
+    /// moment, or is looked for.
+    graph: Option<(u64, Arc<FieldIndex>)>,
+    cuts: u64,
+}
+
+impl BeforeMoment {
+    fn of(field: &FieldVectors) -> Self {
+        let graph = field.graph().map(|graph| (graph.removals(), graph));
+        Self { graph, cuts: field.vectors.cuts() }
+    }
+
+    /// Whether the graph has every row of a moment that has come since: not where another one has
+    /// taken its place, which alone is told of rows then.
+    fn holds(&self, field: &FieldVectors) -> bool {
+        self.graph.as_ref().is_none_or(|(_, graph)| field.is_searched(graph))
     }
 }
 

@@ -23,9 +23,18 @@ pub enum Ranker {
     Weighted {
         /// One for each ranking.
         weights: Vec<f32>,
-        /// Whether scores are brought into the range from 0 to 1 first.
+        /// Whether scores are brought into the range from 0 to 1 first. Where they are not, and all
+        /// are distances, the sums are distances too, and the smallest is the best.
         normalised: bool,
     },
+}
+
+/// Whether the scores of a metric are larger for what is nearer.
+fn scores_are_similarities(metric: Metric) -> bool {
+    match metric {
+        Metric::InnerProduct | Metric::Cosine => true,
+        Metric::L2 | Metric::Hamming | Metric::Jaccard => false,
+    }
 }
 
 /// The similarity that a distance stands for, larger for what is nearer.
@@ -33,7 +42,7 @@ fn similarity(metric: Metric, distance: f32, normalised: bool) -> f32 {
     // What is calculated of copies may lie a little beyond.
     let distance = if metric == Metric::Cosine { distance.clamp(0.0, 2.0) } else { distance };
     match (metric, normalised) {
-        // A distance has to be turned round in any case.
+        // Beside similarities a distance has to be turned round in any case.
         (Metric::L2 | Metric::Hamming | Metric::Jaccard, _) => 1.0 - 2.0 * distance.atan() / PI,
         (Metric::InnerProduct, false) => -distance,
         (Metric::InnerProduct, true) => 0.5 + (-distance).atan() / PI,
@@ -51,12 +60,15 @@ pub fn fuse(searches: Vec<(Metric, Vec<SearchHit>)>, ranker: &Ranker) -> Vec<(f3
     if let Ranker::Weighted { weights, .. } = ranker {
         assert_eq!(weights.len(), searches.len(), "each search has a weight");
     }
+    let by_distance = matches!(ranker, Ranker::Weighted { normalised: false, .. })
+        && !searches.iter().any(|(metric, _)| scores_are_similarities(*metric));
     let mut places: HashMap<PrimaryKey, usize> = HashMap::new();
     let mut fused: Vec<(f32, FoundRow)> = Vec::new();
     for (number, (metric, hits)) in searches.into_iter().enumerate() {
         for (place, hit) in hits.into_iter().enumerate() {
             let score = match ranker {
                 Ranker::Reciprocal { k } => 1.0 / (k + place as f32 + 1.0),
+                Ranker::Weighted { weights, .. } if by_distance => weights[number] * hit.distance,
                 Ranker::Weighted { weights, normalised } => {
                     weights[number] * similarity(metric, hit.distance, *normalised)
                 }
@@ -70,7 +82,10 @@ pub fn fuse(searches: Vec<(Metric, Vec<SearchHit>)>, ranker: &Ranker) -> Vec<(f3
             }
         }
     }
-    fused.sort_by(|(a, first), (b, second)| b.total_cmp(a).then(first.key.cmp(&second.key)));
+    fused.sort_by(|(a, first), (b, second)| {
+        let order = if by_distance { a.total_cmp(b) } else { b.total_cmp(a) };
+        order.then(first.key.cmp(&second.key))
+    });
     fused
 }
 
@@ -116,6 +131,32 @@ mod tests {
         assert_eq!(keys(&fused), [2, 1].map(PrimaryKey::Int64));
         // L2 of 1 is 0.5, an inner product of 1 is 0.75.
         assert!((fused[0].0 - (0.1 * 0.5 + 0.75)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn distances_alone_are_added_as_they_are_unless_they_are_normalised() {
+        let weighted = |normalised| Ranker::Weighted { weights: vec![0.5, 0.5], normalised };
+        let searches = |metric| {
+            vec![
+                (Metric::L2, vec![hit(1, 0.0), hit(2, 2.0)]),
+                (metric, vec![hit(2, 2.0), hit(1, 9.0)]),
+            ]
+        };
+        for metric in [Metric::L2, Metric::Hamming, Metric::Jaccard] {
+            let fused = fuse(searches(metric), &weighted(false));
+            assert_eq!(keys(&fused), [2, 1].map(PrimaryKey::Int64), "{metric}");
+            assert_eq!([fused[0].0, fused[1].0], [2.0, 4.5], "{metric}");
+            let fused = fuse(searches(metric), &weighted(true));
+            assert_eq!(keys(&fused), [1, 2].map(PrimaryKey::Int64), "{metric}");
+        }
+        // Beside a similarity the distance of 0 is turned into 1.
+        let fused = fuse(searches(Metric::InnerProduct), &weighted(false));
+        assert_eq!(keys(&fused), [2, 1].map(PrimaryKey::Int64));
+        assert!((fused[1].0 - (0.5 - 4.5)).abs() < 1e-6, "{}", fused[1].0);
+        // What only one search has found has the smaller sum, as in Milvus.
+        let one =
+            vec![(Metric::L2, vec![hit(1, 1.0), hit(2, 2.0)]), (Metric::L2, vec![hit(1, 2.0)])];
+        assert_eq!(keys(&fuse(one, &weighted(false))), [2, 1].map(PrimaryKey::Int64));
     }
 
     #[test]

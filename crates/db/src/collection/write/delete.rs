@@ -36,7 +36,7 @@ impl Collection {
     /// # Errors
     /// [`CollectionError::KeyType`]: nothing was changed. [`CollectionError::Stopped`].
     pub fn delete(&self, keys: &[PrimaryKey]) -> Result<DeleteOutcome, CollectionError> {
-        self.before_write()?;
+        self.before_delete()?;
         let collection = self.entry()?;
         self.check_keys(&collection.schema, keys)?;
         let order = self.order_when_applied()?;
@@ -61,7 +61,7 @@ impl Collection {
         if filter.expression.trim().is_empty() {
             return Err(CollectionError::BlankDelete);
         }
-        self.before_write()?;
+        self.before_delete()?;
         // Most rows are looked at while other writes go on.
         let early = self.matched(&filter, partitions, (None, None))?;
         let first = self.delete_but_last_piece(&early.rows)?;
@@ -84,7 +84,7 @@ impl Collection {
         let mut deleted = 0;
         for _ in 0..pieces {
             asker::go_on()?;
-            self.before_write()?;
+            self.before_delete()?;
             let order = self.order_when_applied()?;
             let live = self.components.live();
             let piece = rows.by_ref().take(ROWS_OF_RECORD).filter(|row| live.contains(*row));

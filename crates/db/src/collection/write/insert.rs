@@ -51,8 +51,9 @@ impl Collection {
     ///
     /// # Errors
     /// [`CollectionError::Batch`] with field and row, [`CollectionError::Catalog`] for a
-    /// partition that there is not, and [`CollectionError::Log`] where the disk is full: nothing was
-    /// changed. [`CollectionError::Stopped`]: the rows may be there or not when the collection is
+    /// partition that there is not, [`CollectionError::Log`] where the disk is full,
+    /// [`CollectionError::Index`] and [`CollectionError::Gone`] where too many rows wait to enter a
+    /// graph: nothing was changed. [`CollectionError::Stopped`]: the rows may be there or not when the collection is
     /// opened again.
     pub fn insert(
         &self,
@@ -212,6 +213,19 @@ impl Collection {
     /// Refuses early, while nothing has happened: after a failed write, and where a flush that is
     /// due fails, so that buffers do not fill up behind the log.
     pub(in crate::collection) fn before_write(&self) -> Result<(), CollectionError> {
+        self.check_takes_writes()?;
+        self.wait_for_links()?;
+        self.flush_if_pressed()
+    }
+
+    /// As [`before_write`](Self::before_write), for a write that adds no row, and so waits for none to
+    /// enter a graph: where rows cannot do so, deleting them may be what helps.
+    pub(in crate::collection) fn before_delete(&self) -> Result<(), CollectionError> {
+        self.check_takes_writes()?;
+        self.flush_if_pressed()
+    }
+
+    fn check_takes_writes(&self) -> Result<(), CollectionError> {
         if self.pin.is_some() {
             return Err(CollectionError::ReadOnly);
         }
@@ -221,8 +235,7 @@ impl Collection {
         if let Some(why) = self.turns.stopped() {
             return Err(CollectionError::Stopped { why });
         }
-        self.wait_for_links()?;
-        self.flush_if_pressed()
+        Ok(())
     }
 
     pub(in crate::collection) fn order(&self) -> MutexGuard<'_, WriterState> {

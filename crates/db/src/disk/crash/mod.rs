@@ -320,6 +320,10 @@ impl Disk for CrashDisk {
         Ok(self.lock().available_bytes())
     }
 
+    fn unforeseen(&self) -> u64 {
+        CrashChance::new(self.operations()).next()
+    }
+
     fn locate(&self, path: &str) -> PathBuf {
         path.into()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::constants::{SEGMENT_VERSION, segment_header};
 use super::super::frame::{FrameHeader, FrameParts, payload_checksum, push_frame};
 use super::super::*;
-use super::{DIR, ID, append, contents, crash_disk, create, names, open, small};
+use super::{DIR, ID, MARK, START, append, contents, crash_disk, create, names, open, small};
 use crate::disk::{CrashDisk, Disk, PowerCut};
 use crate::ids::{ErrorClass, Seq};
 
@@ -50,15 +50,15 @@ fn a_flipped_bit_is_found_wherever_it_is() {
         }
     }
     assert!(refused > 3000, "{refused}");
-    assert_eq!(harmless, segments.len() * 48, "the last mark of each segment");
+    assert_eq!(harmless, segments.len() * MARK, "the last mark of each segment");
 }
 
 #[test]
 fn damage_names_file_offset_and_record() {
     let (files, _) = log_of(4);
     let name = names(&files).remove(0);
-    // Header, then frames of 48 + 304 bytes, each followed by a mark of 48.
-    let third = 64 + 2 * (48 + 304 + 48);
+    // Frames of 48 + 304 bytes, each followed by a mark.
+    let third = START + 2 * (48 + 304 + MARK);
     files.damage(&name, |bytes| bytes[third + 60] ^= 1);
     let error = read_all(&files).unwrap_err();
     let WalError::Corrupt { path, offset, expected, problem } = &error else { panic!("{error}") };
@@ -78,7 +78,7 @@ fn a_torn_tail_is_reported_and_left_behind() {
     let whole = files.files()[&name].len() as u64;
     // Half of a fourth record, as a kill in the middle of a write leaves it.
     append(&open(&disk), &[4; 300]);
-    let fourth = files.files()[&names(&files)[1]][64..264].to_vec();
+    let fourth = files.files()[&names(&files)[1]][START..START + 200].to_vec();
     files.remove(&names(&files)[1]).unwrap();
     files.remove("wal/NEWEST").unwrap();
     files.damage(&name, |bytes| bytes.extend(&fourth));
@@ -105,7 +105,7 @@ fn a_later_record_is_no_continuation_of_a_torn_one() {
     log.wait(log.submit(RecordKind::Put, &[3; 464]).unwrap()).unwrap();
     drop(log);
     let name = names(&files).remove(0);
-    let second = 64 + 448 + 48;
+    let second = START + 448 + MARK;
     files.damage(&name, |bytes| {
         bytes[second..second + 512].fill(0);
         bytes.truncate(second + 1024);
@@ -155,7 +155,7 @@ fn a_newest_segment_that_was_cut_behind_a_clean_end_is_refused_and_its_loss_name
     log.close().unwrap();
     let name = names(&files).pop().unwrap();
     let whole = files.files()[&name].len();
-    // Frames of 48 + 304 bytes, each followed by a mark of 48.
+    // Frames of 48 + 304 bytes, each followed by a mark.
     for (cut, found) in [(100, 4), (500, 3), (whole - 64, 0), (whole - 64 - 200, 0)] {
         let damaged = files.after(PowerCut::Keep);
         damaged.damage(&name, |bytes| bytes.truncate(whole - cut));
@@ -175,7 +175,7 @@ fn a_newest_segment_that_was_cut_behind_a_clean_end_is_refused_and_its_loss_name
     drop(log);
     let newest = names(&files).pop().unwrap();
     assert_ne!(newest, name);
-    files.damage(&newest, |bytes| bytes.truncate(64 + 100));
+    files.damage(&newest, |bytes| bytes.truncate(START + 100));
     let (_, recovery) = Log::open(disk, DIR, ID, LogOptions::default()).unwrap();
     assert_eq!(recovery.last, Seq(5));
 }
@@ -202,12 +202,12 @@ fn a_sealed_segment_that_ends_early_is_refused() {
     let (files, _) = log_of(20);
     let name = names(&files).remove(0);
     let bytes = files.files()[&name].len();
-    for cut in [1, 48, 49, 200, 48 + 352, 1000] {
+    for cut in [1, MARK, MARK + 1, 200, MARK + 352, 1000] {
         let damaged = files.after(PowerCut::Keep);
         damaged.damage(&name, |b| b.truncate(bytes - cut));
         match read_all(&damaged) {
             // Only its last mark is gone, or a part of that.
-            Ok(all) => assert!(cut <= 48 && all.len() == 20, "{cut} bytes cut off"),
+            Ok(all) => assert!(cut <= MARK && all.len() == 20, "{cut} bytes cut off"),
             Err(error) => {
                 assert!(
                     matches!(error, WalError::Corrupt { .. } | WalError::Gap { .. }),
@@ -242,7 +242,7 @@ fn a_record_of_another_history_is_found() {
     let log = create(&disk, small());
     (1..=4u8).for_each(|i| assert_eq!(append(&log, &[!i; 300]), Seq(u64::from(i))));
     let name = names(&files).remove(0);
-    let third = 64 + 2 * 400..64 + 3 * 400;
+    let third = START + 2 * (352 + MARK)..START + 3 * (352 + MARK);
     let theirs = other.files()[&name][third.clone()].to_vec();
     files.damage(&name, |bytes| bytes[third.clone()].copy_from_slice(&theirs));
     let error = read_all(&files).unwrap_err();
@@ -254,7 +254,7 @@ fn a_record_of_another_history_is_found() {
 fn a_record_of_another_collection_is_found() {
     let (files, disk) = log_of(4);
     let name = names(&files).remove(0);
-    let third = 64 + 2 * 400;
+    let third = START + 2 * (352 + MARK);
     let header = files.files()[&name][third..third + 48].to_vec();
     let header = FrameHeader::decode(header.first_chunk().unwrap(), ID).unwrap();
     let parts = FrameParts {
@@ -279,10 +279,11 @@ fn a_record_of_another_collection_is_found() {
 fn a_record_in_another_place_is_found() {
     let (files, _) = log_of(4);
     let name = names(&files).remove(0);
-    let frame = |n: usize| 64 + n * 400..64 + n * 400 + 352;
+    let at = |n: usize| START + n * (352 + MARK);
+    let frame = |n: usize| at(n)..at(n) + 352;
     for (from, to) in [(2, 1), (1, 2)] {
         let damaged = files.after(PowerCut::Keep);
-        damaged.damage(&name, |bytes| bytes.copy_within(frame(from), 64 + to * 400));
+        damaged.damage(&name, |bytes| bytes.copy_within(frame(from), at(to)));
         let error = read_all(&damaged).unwrap_err();
         let misplaced = FrameProblem::Misplaced { found: Seq(from as u64 + 1) };
         assert!(
@@ -330,7 +331,7 @@ fn foreign_and_newer_files_are_refused_by_name() {
 fn a_kind_of_a_newer_program_is_refused_and_not_taken_for_a_tear() {
     let (files, disk) = log_of(1);
     let name = names(&files).remove(0);
-    let last = FrameHeader::decode(files.files()[&name][64..112].first_chunk().unwrap(), ID);
+    let last = FrameHeader::decode(files.files()[&name][START..].first_chunk().unwrap(), ID);
     let parts = FrameParts {
         kind: 77,
         seq: Seq(2),

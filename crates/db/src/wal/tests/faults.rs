@@ -159,7 +159,7 @@ fn a_log_that_was_closed_opens_for_writing_on_a_full_disk() {
 
 #[test]
 fn a_disk_that_is_full_when_a_segment_ends_is_filled_to_its_end() {
-    // The first segment ends at some 2,300 bytes, with room for another from 2,624 on.
+    // The first segment ends at some 2,300 bytes, with room for another from 2,700 on.
     let mut segments = [false; 2];
     for capacity in (2300..6000).step_by(8) {
         let files = CrashDisk::with_capacity(capacity);

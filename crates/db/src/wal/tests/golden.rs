@@ -5,9 +5,12 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use super::super::constants::frame_header;
 use super::super::*;
-use super::{crash_disk, create, examples, open};
+use super::{DIR, ID, crash_disk, create, examples, open};
+use crate::disk::{CrashDisk, Disk, PowerCut};
 use crate::ids::Seq;
 
 /// 16 bytes a line.
@@ -39,17 +42,42 @@ fn golden_segment() {
     assert_eq!(found, expected, "the bytes on disk have changed");
 }
 
-#[test]
-fn the_golden_segment_is_read() {
-    let text = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/wal-segment.hex"));
+const GOLDEN: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/wal-segment.hex"));
+/// As it was made when marks had no salt, and segments did not begin with one.
+const FORMER: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/wal-segment-former.hex"));
+
+/// A disk with a log of this segment.
+fn disk_of(text: &str) -> (CrashDisk, Arc<dyn Disk>) {
     let digits: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
     let byte = |pair: &[char]| u8::from_str_radix(&pair.iter().collect::<String>(), 16).unwrap();
     let bytes: Vec<u8> = digits.chunks(2).map(byte).collect();
-    let (_, disk) = crash_disk();
+    let (files, disk) = crash_disk();
     disk.create_dir("wal").unwrap();
     disk.create("wal/00000000000000000001.wal").unwrap().append(&bytes).unwrap();
-    let log = open(&disk);
-    let records: Vec<_> = log.replay(Seq(1)).unwrap().map(|r| r.unwrap()).collect();
-    let decoded: Vec<_> = records.iter().map(|r| r.decode().unwrap()).collect();
-    assert_eq!(decoded, examples());
+    (files, disk)
+}
+
+#[test]
+fn the_golden_segment_is_read_and_so_is_the_former_one() {
+    for text in [GOLDEN, FORMER] {
+        let log = open(&disk_of(text).1);
+        let records: Vec<_> = log.replay(Seq(1)).unwrap().map(|r| r.unwrap()).collect();
+        let decoded: Vec<_> = records.iter().map(|r| r.decode().unwrap()).collect();
+        assert_eq!(decoded, examples());
+    }
+}
+
+#[test]
+fn damage_before_a_mark_without_salt_is_found() {
+    let (files, _) = disk_of(FORMER);
+    let name = super::names(&files).remove(0);
+    let last_mark = files.files()[&name].len() - frame_header::BYTES;
+    for byte in 0..last_mark {
+        let damaged = files.after(PowerCut::Keep);
+        damaged.damage(&name, |bytes| bytes[byte] ^= 1);
+        let refused = Log::open(Arc::new(damaged), DIR, ID, LogOptions::default());
+        assert!(refused.is_err(), "byte {byte}");
+    }
 }

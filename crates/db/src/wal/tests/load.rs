@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pipeann_engine::types::SplitMix64;
 
 use super::super::*;
+use super::forged::forged_mark;
 use super::{DIR, ID};
 use crate::disk::{CrashDisk, Disk};
 use crate::ids::{RowId, Seq};
@@ -38,11 +39,15 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// Submits a record that no other submission equals.
+    /// Submits a record that no other submission equals; every third is full of marks.
     pub(super) fn submit(&mut self, log: &Log, bytes: u64) -> Result<PendingCommit, WalError> {
         self.submissions += 1;
         let mut random = Random::new(self.submissions);
-        let blob: Vec<u8> = (0..bytes).map(|_| random.below(256) as u8).collect();
+        let mut blob: Vec<u8> = (0..bytes).map(|_| random.below(256) as u8).collect();
+        if self.submissions.is_multiple_of(3) {
+            let mark = forged_mark(&[]);
+            blob.chunks_exact_mut(mark.len()).for_each(|place| place.copy_from_slice(&mark));
+        }
         let row = PutRow { row: RowId(self.submissions), partition: 0, key: b"", blob: &blob };
         let payload = Record::Put(vec![row]).encode().expect("it is short");
         let ticket = log.submit(RecordKind::Put, &payload)?;

@@ -3,6 +3,7 @@
 mod damage;
 mod documentation;
 mod faults;
+mod forged;
 mod golden;
 mod lifecycle;
 mod load;
@@ -13,12 +14,17 @@ mod sharing;
 
 use std::sync::Arc;
 
+use super::constants::segment_header;
+use super::frame::MARK_BYTES;
 use super::{Link, Log, LogId, LogOptions, PutRow, Record, RecordKind};
 use crate::disk::{CrashDisk, Disk};
 use crate::ids::{NodeId, RowId, Seq};
 
 const ID: LogId = LogId(*b"0123456789abcdef");
 const DIR: &str = "wal";
+/// Bytes of a mark, and those before the first record of a segment.
+const MARK: usize = MARK_BYTES as usize;
+const START: usize = segment_header::BYTES + MARK;
 
 /// Segments of a few records.
 fn small() -> LogOptions {

@@ -78,6 +78,9 @@ impl Disk for Gated {
     fn available_bytes(&self) -> Result<u64, DiskError> {
         self.disk.available_bytes()
     }
+    fn unforeseen(&self) -> u64 {
+        self.disk.unforeseen()
+    }
     fn locate(&self, path: &str) -> PathBuf {
         self.disk.locate(path)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::fixture::Fixture;
 use super::machine::run;
 use crate::filter::AllowSet;
-use crate::search::allowed::AllowPlan;
+use crate::search::allowed::{AllowPlan, SCAN_CHUNK};
 use crate::search::{Hit, PageSource, Policy, SearchParams, SearchState, Step};
 use crate::types::{NodeId, PageId, RowId};
 
@@ -170,5 +170,26 @@ fn a_search_among_some_goes_on_to_further_rows() {
         let truth: HashSet<u64> = fixture.truth(query, 150, |i| i % 5 == 0).into_iter().collect();
         let found = rows.intersection(&truth).count();
         assert!(found >= 140, "{found} of 150, {plan:?}");
+    }
+}
+
+#[test]
+fn a_scan_whose_last_chunk_is_full_can_be_moved_behind_it() {
+    let fixture = Fixture::new(ROWS);
+    let view = fixture.view();
+    let slots = view.node_slots;
+    let last = (slots - SCAN_CHUNK as u32..slots).map(NodeId);
+    let allow = Arc::new(AllowSet::new(last));
+    let params = SearchParams { k: 5, list: 60, ..Default::default() };
+    let query = &fixture.queries(1)[0];
+    let (mut state, mut other) = (SearchState::new(&view), SearchState::new(&view));
+    let plan = AllowPlan::Scan;
+    state.begin_filtered(&view, query, &params, Arc::clone(&allow), plan).unwrap();
+    let mut bytes = Vec::new();
+    while state.stats().codes_ranked == 0 {
+        state.step(&view).unwrap();
+        bytes.clear();
+        state.export(&view, &mut bytes);
+        other.import(&view, &bytes, Some(Arc::clone(&allow))).unwrap();
     }
 }
