@@ -1,7 +1,7 @@
 # One command each for what people do with this repository. Needs Rust, Python 3.10 or later and
 # a C compiler, and `make test` needs etcd; everything else is installed into .venv and target.
 
-.PHONY: help run test etcd quick lint deny fuzz optimised-test release-test python bench clean
+.PHONY: help run test tests-of-rust tests-of-python etcd quick lint deny fuzz optimised-test release-test python bench clean
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
@@ -45,14 +45,22 @@ run: $(VENV)/ready
 # the assertions that a release leaves out. It shares only while both are compiled with the same
 # features, as a test of xtask watches: so the tests are those of the whole workspace. The tests of
 # Rust build the command too, which those of Python start as a server. Examples are not built here:
-# the lints have checked them. Tests of Python wait for servers half of the time, so they run as two
-# processes on any machine.
+# the lints have checked them. Tests wait for servers, disks and clocks half of the time, so those of
+# Rust and Python run beside each other, and those of Python as two processes, on any machine; what
+# each of the two says is told when it has ended.
 test: etcd lint deny
-	cargo test --locked --workspace --tests
-	$(MAKE) fuzz
+	cargo test --locked --workspace --tests --no-run
 	VIRTUAL_ENV="$(VENV)" "$(VENV)/bin/maturin" develop --quiet --locked --extras test
-	"$(VENV)/bin/python" -m pytest --numprocesses 2 --dist loadfile
+	$(MAKE) --jobs=2 --output-sync=target tests-of-rust tests-of-python
+	$(MAKE) fuzz
 	$(MAKE) optimised-test
+
+# Both are parts of `make test`, which compiles what they run.
+tests-of-rust:
+	cargo test --locked --workspace --tests
+
+tests-of-python:
+	"$(VENV)/bin/python" -m pytest --numprocesses 2 --dist loadfile
 
 # Said before an hour of tests, not after. The tests themselves say so too.
 etcd:

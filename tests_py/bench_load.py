@@ -19,12 +19,12 @@ import numpy as np
 K = 10
 BATCH = 5_000
 QUERY_BLOCK = 250
-TYPES = {".u8bin": np.uint8, ".fbin": np.float32}
+TYPES = {".u8bin": np.uint8, ".i8bin": np.int8, ".fbin": np.float32}
 Row = dict[str, Any]
 
 
 def read_vectors(path: Path, rows: int | None = None) -> np.ndarray:
-    """The first rows of a `.u8bin` or `.fbin` file, as float32."""
+    """The first rows of a `.u8bin`, `.i8bin` or `.fbin` file, as float32."""
     have, dim = (int(v) for v in np.fromfile(path, dtype="<u4", count=2))
     count = min(rows or have, have)
     flat = np.fromfile(path, dtype=TYPES[path.suffix], offset=8, count=count * dim)

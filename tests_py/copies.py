@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 from answering import Answering, cores, cpu_s, rest
 from clusters import Cluster, Server, free_port, until, unwind_at_end
-from joins import bytes_below, fill, vectors
+from joins import add_metric, bytes_below, fill, vectors
 from logs import StoredLog
 from outages import Balancer, client
 from pymilvus import DataType, MilvusClient, MilvusException
@@ -37,13 +37,13 @@ ROUNDS = 3
 BATCH = 100
 
 
-def create(of: MilvusClient, dim: int) -> None:
+def create(of: MilvusClient, dim: int, metric: str = "l2") -> None:
     """`c`, whose keys are the numbers of its rows."""
     schema = of.create_schema(auto_id=False)
     schema.add_field("id", DataType.INT64, is_primary=True)
     schema.add_field("v", DataType.FLOAT_VECTOR, dim=dim)
     index = of.prepare_index_params()
-    index.add_index("v", index_type="DISKANN", metric_type="L2")
+    index.add_index("v", index_type="DISKANN", metric_type=metric.upper())
     of.create_collection("c", schema=schema, index_params=index)
 
 
@@ -282,7 +282,6 @@ class Side:
 
     def begin(self) -> None:
         """Rows in graphs, which were searched."""
-        create(client(self.servers[0]), self.rows.shape[1])
         fill(client(self.servers[0]), self.base)
         link_all(self.servers)
         rest(self.servers)
@@ -350,9 +349,11 @@ def in_turn(sides: tuple[Side, Side], what: Callable[[Side], None]) -> None:
         other.idle.append(cores(other.servers, lambda side=side: what(side)))
 
 
-def replicas(root: Path, base: np.ndarray, queries: int, rate: float) -> dict:
+def replicas(root: Path, base: np.ndarray, metric: str, queries: int, rate: float) -> dict:
     """One server and three, which are there at the same time, in turn."""
     with arrangement(root / "1", 1) as one, arrangement(root / "3", 3) as three:
+        for servers in (one, three):
+            create(client(servers[0]), base.shape[1], metric)
         sides = (Side(one, base, queries, rate), Side(three, base, queries, rate))
         for side in sides:
             side.begin()
@@ -377,7 +378,6 @@ class Ingest:
     def __init__(self, servers: list[Server], base: np.ndarray) -> None:
         self.servers, self.rows = servers, base.astype(np.float32)
         self.asked = self.rows[:: max(1, len(base) // 1000)]
-        create(client(servers[0]), self.rows.shape[1])
         self.took_s = 0.0
         self.pieces = self.written = self.deleted = 0
         self.acknowledged: list[float] = []
@@ -437,9 +437,13 @@ def put_at_rest(servers: list[Server]) -> float:
     return before
 
 
-def ingest(root: Path, base: np.ndarray, seconds: float, flags: list[str]) -> dict:
+def ingest(
+    root: Path, base: np.ndarray, metric: str, seconds: float, flags: list[str]
+) -> dict:
     """Three servers, and one before them and after them, for half as long each."""
     with arrangement(root / "1", 1) as one, arrangement(root / "3", 3, *flags) as three:
+        for servers in (one, three):
+            create(client(servers[0]), base.shape[1], metric)
         alone, together = Ingest(one, base), Ingest(three, base)
         before = uploaded(three)
         resting = [cores(three, lambda: alone.run(seconds / 2))]
@@ -465,6 +469,7 @@ if __name__ == "__main__":
     parser.add_argument("what", choices=["replicas", "ingest"])
     parser.add_argument("base", type=Path)
     parser.add_argument("rows", type=int)
+    add_metric(parser)
     parser.add_argument("--queries", type=int, default=3000)
     parser.add_argument("--rate", type=float, default=1000.0)
     parser.add_argument("--seconds", type=float, default=1800.0)
@@ -473,8 +478,9 @@ if __name__ == "__main__":
     base = vectors(asked.base, asked.rows)
     with tempfile.TemporaryDirectory(prefix="pipeann-copies-") as made:
         if asked.what == "replicas":
-            print(json.dumps(replicas(Path(made), base, asked.queries, asked.rate)))
+            found = replicas(Path(made), base, asked.metric, asked.queries, asked.rate)
         else:
             after = asked.generation_after
             flags = ["--generation-after", after] if after else []
-            print(json.dumps(ingest(Path(made), base, asked.seconds, flags)))
+            found = ingest(Path(made), base, asked.metric, asked.seconds, flags)
+        print(json.dumps(found))

@@ -37,6 +37,11 @@ def vectors(path: Path, most: int) -> np.ndarray:
     return mapped[:most]
 
 
+def add_metric(parser: argparse.ArgumentParser) -> None:
+    """How rows are compared."""
+    parser.add_argument("--metric", choices=["l2", "ip", "cosine"], default="l2")
+
+
 def answered(server: Server, ask: list[float]) -> bool:
     """Whether a server answers a search."""
     with suppress(MilvusException):
@@ -77,7 +82,7 @@ def copied(source: Path, target: Path) -> float:
     return took
 
 
-def join(root: Path, base: Path, most: int) -> dict:
+def join(root: Path, base: Path, most: int, metric: str) -> dict:
     """Three servers to their first answers, and a fourth beside their rows."""
     rows = vectors(base, most)
     ask = rows[0].astype(np.float32).tolist()
@@ -93,7 +98,7 @@ def join(root: Path, base: Path, most: int) -> dict:
         schema.add_field("id", DataType.INT64, is_primary=True)
         schema.add_field("v", DataType.FLOAT_VECTOR, dim=rows.shape[1])
         index = first.prepare_index_params()
-        index.add_index("v", index_type="DISKANN", metric_type="L2")
+        index.add_index("v", index_type="DISKANN", metric_type=metric.upper())
         first.create_collection("c", schema=schema, index_params=index)
         first.insert("c", [{"id": 0, "v": ask}])
         for server in cluster.servers:
@@ -149,6 +154,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("base", type=Path)
     parser.add_argument("rows", type=int)
+    add_metric(parser)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pipeann-joins-") as made:
-        print(json.dumps(join(Path(made), asked.base, asked.rows)))
+        print(json.dumps(join(Path(made), asked.base, asked.rows, asked.metric)))

@@ -79,6 +79,9 @@ def test_files_are_read_up_to_some_rows(tmp_path: Path) -> None:
     rows = np.arange(12, dtype=np.uint8).reshape(4, 3)
     vectors.write_bytes(np.array([4, 3], dtype="<u4").tobytes() + rows.tobytes())
     assert read_vectors(vectors, 2).tolist() == [[0, 1, 2], [3, 4, 5]]
+    signed = tmp_path / "rows.i8bin"
+    signed.write_bytes(np.array([1, 2], dtype="<u4").tobytes() + np.int8([-1, 7]).tobytes())
+    assert read_vectors(signed).tolist() == [[-1, 7]]
     bags = tmp_path / "bags.spmat"
     head = np.array([3, 9, 4], dtype="<i8").tobytes() + np.array([0, 2, 2, 4], "<i8").tobytes()
     bags.write_bytes(head + np.array([5, 6, 7, 8], dtype="<i4").tobytes())

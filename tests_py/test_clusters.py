@@ -10,13 +10,17 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
 pytest.importorskip("pymilvus")
 
+import copies
 from answering import Answering
-from clusters import PORTS, Server, free_port, is_free
+from clusters import PORTS, Server, free_port, is_free, until
+
+from forms.versions import all_forms
 
 HERE = Path(__file__).parent
 
@@ -51,6 +55,74 @@ finally:
         process.terminate()
         assert process.stdout.read() == "ends what it started\n"
         assert process.wait(timeout=30) == 128 + signal.SIGTERM
+
+
+def started(folder: Path, *, fails: bool) -> Path:
+    """Stands for an interpreter that runs the forms with a server, whose number it tells."""
+    program = folder / ("fails" if fails else "waits")
+    last = "exit 3" if fails else "wait"
+    # Without our pipes, whose end would be waited for.
+    serve = f"sleep 600 > {os.devnull} 2>&1 &\necho $! > {program}.server"
+    program.write_text(f"#!/bin/sh\n{serve}\n{last}\n")
+    program.chmod(0o755)
+    return program
+
+
+def servers_are_gone(folder: Path) -> bool:
+    """Whether no server of `started` runs any more."""
+    numbers = [int(file.read_text()) for file in folder.glob("*.server")]
+    assert len(numbers) == 2
+    return not any(runs(number) for number in numbers)
+
+
+def runs(process: int) -> bool:
+    """Whether it does; one that nobody has waited for yet does not."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
+
+
+def test_forms_that_fail_end_the_others_and_all_servers(tmp_path: Path) -> None:
+    waits, fails = (started(tmp_path, fails=fails) for fails in (False, True))
+    ready = tmp_path / "waits.server"
+
+    # The one that waits has to have begun.
+    class Late(subprocess.Popen):  # type: ignore[type-arg]
+        def communicate(self, *args: object, **named: object) -> tuple[str, str]:
+            until("both", lambda: ready.exists() and ready.read_text() != "")
+            return super().communicate(*args, **named)  # type: ignore[arg-type,return-value]
+
+    with mock.patch("subprocess.Popen", Late), pytest.raises(RuntimeError, match="ended with 3"):
+        all_forms(tmp_path, tmp_path, [fails, waits])
+    assert servers_are_gone(tmp_path)
+
+
+def test_forms_end_with_their_servers_by_sigterm(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("a", "b")]
+    for folder in folders:
+        folder.mkdir()
+    pythons = [str(started(folder, fails=False)) for folder in folders]
+    text = f"""
+from pathlib import Path
+from forms.versions import all_forms
+all_forms(Path("x"), Path("x"), {pythons})
+"""
+    told = [folder / "waits.server" for folder in folders]
+    with subprocess.Popen([sys.executable, "-c", text], cwd=HERE) as process:
+        until("servers", lambda: all(file.exists() and file.read_text() for file in told))
+        process.terminate()
+        assert process.wait(timeout=60) == -signal.SIGTERM
+    assert not any(runs(int(file.read_text())) for file in told)
+
+
+@pytest.mark.parametrize("metric", ["l2", "ip", "cosine"])
+def test_rows_are_compared_as_the_set_says(metric: str) -> None:
+    client = mock.MagicMock()
+    copies.create(client, 4, metric)
+    index = client.prepare_index_params.return_value.add_index
+    index.assert_called_once_with("v", index_type="DISKANN", metric_type=metric.upper())
 
 
 @pytest.fixture

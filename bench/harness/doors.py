@@ -46,7 +46,7 @@ class Behind:
     @property
     def files(self) -> list[str | Path]:
         """As the benchmarks take them."""
-        return ["--base", readable(self.vectors.base), "--rows", str(self.rows)]
+        return ["--base", self.vectors.base, "--rows", str(self.rows)]
 
     def of(self, part: str) -> list[str | Path]:
         """A collection, and its tags where it has some."""
@@ -56,7 +56,7 @@ class Behind:
     @property
     def queries(self) -> Path:
         """All queries of the set, since tags are given for those."""
-        return readable(sets.vector_set(self.vectors.name).queries)
+        return sets.vector_set(self.vectors.name).queries
 
     @property
     def tags(self) -> list[str | Path]:
@@ -146,8 +146,16 @@ def package() -> Path:
     )
     release = Path(os.environ.get("CARGO_TARGET_DIR") or places.REPO / "target") / "release"
     folder = release / "python"
-    shutil.copytree(places.REPO / "python" / "pipeann", folder / "pipeann", dirs_exist_ok=True)
-    shutil.copy2(release / "lib_native.so", folder / "pipeann" / "_native.so")
+    target = folder / "pipeann"
+    # The library in the working tree is that of the tests, a debug build, and under its longer name
+    # it would be found before ours: nor may one be left there.
+    for other in target.glob("_native.*so"):
+        other.unlink()
+    ignored = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(
+        places.REPO / "python" / "pipeann", target, ignore=ignored, dirs_exist_ok=True
+    )
+    shutil.copy2(release / "lib_native.so", target / "_native.so")
     return folder
 
 
@@ -183,11 +191,6 @@ def lite_kept(behind: Behind, *words: object) -> list[Row]:
     folder = result(f"doors-rates-lite-{behind.vectors.name}-{behind.rows}", made, make)
     rows: list[Row] = json.loads((folder / "rows.json").read_text())
     return rows
-
-
-def readable(vectors: Path) -> Path:
-    """A file of vectors as the clients read it, who know no signed bytes and send floats anyway."""
-    return as_floats(vectors) if vectors.suffix == ".i8bin" else vectors
 
 
 def as_floats(queries: Path) -> Path:

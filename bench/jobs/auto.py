@@ -16,6 +16,7 @@ from harness.curves import Curve, OutOfRange, interleave
 from harness.paired import Interval, until_decided
 from harness.pipeann import SearchOptions
 from harness.processes import Row
+from harness.runs import noted
 from harness.sets import VectorSet
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
@@ -26,8 +27,11 @@ AUTO = "auto"
 
 
 def around(curve: Curve, recall: float) -> list[int]:
-    """The two lists between which the recall lies."""
+    """The two lists between which the recall lies; the one of k alone where that finds more, since
+    none is shorter."""
     rows = sorted(curve.rows, key=lambda row: row["list"])
+    if rows[0]["recall"] > recall and rows[0]["list"] <= rows[0].get("k", 10):
+        return [rows[0]["list"]]
     for low, high in zip(rows, rows[1:], strict=False):
         if low["recall"] <= recall <= high["recall"]:
             return [low["list"], high["list"]]
@@ -68,11 +72,11 @@ class Contest:
         return SearchOptions.of(policy, **self.load)
 
     def scan(self, policies: Sequence[str]) -> None:
-        """Curves of the policies over all lists of the job, taken in turn; one whose lists do not
-        enclose the recall is told and left out."""
+        """Curves of the policies over the lists of the job, taken in turn; one that no list brings
+        to the recall is told and left out."""
 
         def run(policy: str) -> list[Row]:
-            lists = self.job.lists[self.vectors.name]
+            lists = self.job.around(self.vectors.name)
             return pipeann.search(self.index, self.few, lists, self.options(policy))
 
         systems = {p: lambda p=p: run(p) for p in policies}
@@ -85,11 +89,14 @@ class Contest:
                 self.curves[policy] = curve
 
     def value(self, policy: str, column: str) -> float:
-        """A fresh measurement of a column at the recall, by the two lists around it."""
+        """A fresh measurement of a column at the recall, by the lists around it."""
         lists = around(self.curves[policy], self.job.recall)
         rows = pipeann.search(self.index, self.few, lists, self.options(policy))
         # Recall wavers from run to run, and may leave the recall outside for once.
         recalls = sorted(row["recall"] for row in rows)
+        if len(rows) == 1:
+            self.outside = max(self.outside, self.job.recall - recalls[0])
+            return float(rows[0][column])
         self.outside = max(self.outside, beyond(recalls, self.job.recall))
         return along([(row["recall"], row[column]) for row in rows], self.job.recall)
 
@@ -239,14 +246,20 @@ def busy(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
 
 def widths(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> Named:
     """A profile of widths, and the rate of `auto` by its table over that of `auto`."""
-    settings, lists = job.settings, job.lists[vectors.name]
+    settings = job.settings
+    load = {"threads": settings["threads"], "in_flight": settings["in_flight"]}
+    contest = Contest(job, vectors, index, **load)
+    # A profile takes its lists as they are: those that `auto` needs for the recall.
+    contest.scan([AUTO])
+    if not contest.curves:
+        verdict.problems.append("widths: auto does not have the recall")
+        return []
+    lists = sorted(row["list"] for row in contest.curves[AUTO].rows)
     with tempfile.TemporaryDirectory(prefix="widths-") as folder:
         file = Path(folder) / "profiled.toml"
         profile = pipeann.profile_width(index, vectors, lists, job.recall, file)
         print_profile(f"Queries a second of widths on {vectors.name}", profile)
         by_table = f"{AUTO}:{file}"
-        load = {"threads": settings["threads"], "in_flight": settings["in_flight"]}
-        contest = Contest(job, vectors, index, **load)
         contest.scan([AUTO, by_table])
         if len(contest.curves) < 2:
             verdict.problems.append("widths: nothing to compare at the recall")
@@ -266,7 +279,9 @@ def take_auto(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     found: Named = []
     for name, part in PARTS.items():
         if fnmatch(name, job.only or "*"):
-            found += part(job, vectors, index, verdict)
+            # What one has found stands, whatever another one meets.
+            with noted(verdict, f"{name} on {vectors.name}"):
+                found += part(job, vectors, index, verdict)
     print_table(
         f"Ratios at {job.recall} on {vectors.name}, with the ends of their 95% intervals",
         ["ratio", "mean", "low", "high", "pairs", "recall outside"],

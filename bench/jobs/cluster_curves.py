@@ -54,7 +54,7 @@ def take_cluster_curves(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 def taken(job: Job, vectors: VectorSet, servers: Servers) -> dict[str, Curve]:
     """All modes, list by list, after a round that nobody counts but to tell a width."""
     with ExitStack() as stack:
-        modes = served(job, vectors, servers, job.lists[vectors.name], stack)
+        modes = served(job, vectors, servers, job.around(vectors.name), stack)
         asked = {
             name: partial(mode.ask, vectors, job.settings["in_flight"])
             for name, mode in modes.items()

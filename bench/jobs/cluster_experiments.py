@@ -15,6 +15,8 @@ from typing import Any
 from harness import pipeann
 from harness.curves import Curve
 from harness.plots import Panel, Points, draw
+from harness.processes import Row
+from harness.runs import noted
 from harness.sets import VectorSet
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
@@ -60,7 +62,7 @@ class Bench:
         count = servers or self.servers
         # One server reads the same pages whatever the partitions, but for how they are packed.
         index = self.index(self.servers if count == 1 else count, partition_by)
-        chosen = lists or self.job.lists[self.vectors.name]
+        chosen = lists or self.job.around(self.vectors.name)
         # The paper's search begins as in the paper.
         begin = "round-robin" if policy.startswith("baton") else "entry"
         words = [*policy_of(policy), "--begin", begin, *more]
@@ -85,6 +87,15 @@ class Bench:
             )
             for width in self.job.settings["distributed_widths"]
         }
+
+    def at_recall(self, curve: Curve, verdict: Verdict) -> Row:
+        """A curve of ours at the recall; an empty row, which is noted, where no list finds it."""
+        row = cheapest(curve, self.job.recall)
+        if row is None:
+            verdict.problems.append(
+                f"{curve.name} never finds {self.job.recall:g} of {self.vectors.name}"
+            )
+        return row or {}
 
     def scattered(
         self,
@@ -179,15 +190,23 @@ def draw_head_index(bench: Bench, table: Sequence[Sequence[Any]]) -> None:
     bench.draw("head-index", f"Head index, {bench.servers} servers", "candidate list", panels, 0.0)
 
 
+def over(row: Row, column: str, other: Row, of: str | None = None) -> float | None:
+    """A column over the same or another one of some row, where both are there."""
+    measured, by = row.get(column), other.get(of or column)
+    return measured / by if measured is not None and by else None
+
+
 def by_servers(bench: Bench, verdict: Verdict) -> None:
     """Figure 4: best-first search, W = 1, on more and more servers, each cut for its own number."""
     curves = {count: bench.counts("baton:1:1", servers=count) for count in PAPER_SHARES}
     table = []
     for count, curve in curves.items():
-        row = curve.row_at(bench.job.recall)
-        share, all_share = row["hops"] / row["reads"], row["crossed"] / row["reads"]
-        table.append([count, row["reads"], row["hops"], share, all_share, PAPER_SHARES[count]])
-        verdict.add(f"share of hops that cross, {count} servers", Check(share))
+        row = bench.at_recall(curve, verdict)
+        share, all_share = over(row, "hops", row, "reads"), over(row, "crossed", row, "reads")
+        shown = [row.get("reads"), row.get("hops"), share, all_share]
+        table.append([count, *shown, PAPER_SHARES[count]])
+        if share is not None:
+            verdict.add(f"share of hops that cross, {count} servers", Check(share))
     print_table(
         f"Best-first search at {bench.job.recall:g}, {bench.vectors.name} (paper, figure 4)",
         ["servers", "hops", "between servers", "share", "with the one to the entry", "paper"],
@@ -204,12 +223,13 @@ def by_width(bench: Bench, verdict: Verdict) -> None:
     curves["relay(2, 8)"] = bench.counts(bench.job.settings["relay"])
     table = []
     for width, (name, curve) in zip([*PAPER_HOPS, None], curves.items(), strict=True):
-        row = curve.row_at(bench.job.recall)
+        row = bench.at_recall(curve, verdict)
         hops, share = PAPER_HOPS[width] if width is not None else (None, None)
         crossed = hops * share if hops is not None and share is not None else None
-        table.append([name, row["reads"], row["code_distances"], row["hops"], row["crossed"]])
-        table[-1] += [hops, crossed]
-        verdict.add(f"hops between servers, {name}", Check(row["hops"]))
+        columns = ("reads", "code_distances", "hops", "crossed")
+        table.append([name, *(row.get(column) for column in columns), hops, crossed])
+        if row:
+            verdict.add(f"hops between servers, {name}", Check(row["hops"]))
     print_table(
         f"By width at {bench.job.recall:g} on {bench.servers} servers, {bench.vectors.name} "
         "(paper, figures 5 and 6; its hops are rounds, which are reads where W = 1 alone)",
@@ -217,12 +237,12 @@ def by_width(bench: Bench, verdict: Verdict) -> None:
         + ["paper: hops", "between servers"],
         table,
     )
-    columns = {
+    drawn = {
         "hops": "hops between servers",
         "reads": "reads a query",
         "code_distances": "distances by codes",
     }
-    bench.draw_by_recall("width", f"{bench.servers} servers, by width", curves, columns)
+    bench.draw_by_recall("width", f"{bench.servers} servers, by width", curves, drawn)
 
 
 def by_system(bench: Bench, verdict: Verdict) -> None:
@@ -234,7 +254,7 @@ def by_system(bench: Bench, verdict: Verdict) -> None:
         for name, policy in (("relay(2, 8)", "relay"), ("baton(64)", "baton"))
         for count in counts
     }
-    lists = bench.job.lists[bench.vectors.name]
+    lists = bench.job.around(bench.vectors.name)
     for name, curve in bench.orchestrated(lists).items():
         curves[f"{name}, {bench.servers} servers"] = curve
     for count in counts:
@@ -242,14 +262,17 @@ def by_system(bench: Bench, verdict: Verdict) -> None:
             found = bench.scattered(count)
             if found is not None:
                 curves[f"scatter, {count} servers: {found.way.name}"] = found.curve
-    rows = {name: cheapest(curve, bench.job.recall) for name, curve in curves.items()}
+    rows = {
+        name: bench.at_recall(curve, verdict)
+        if name.startswith("relay")
+        else cheapest(curve, bench.job.recall) or {}
+        for name, curve in curves.items()
+    }
     one = rows["relay(2, 8), 1 servers"]
-    assert one is not None
     table = [
-        [name, row["recall"], row["reads"], row["reads"] / one["reads"]]
-        + [row["code_distances"], row["code_distances"] / one["code_distances"]]
+        [name, row.get("recall"), row.get("reads"), over(row, "reads", one)]
+        + [row.get("code_distances"), over(row, "code_distances", one)]
         for name, row in rows.items()
-        if row is not None
     ]
     print_table(
         f"Reads and distances at {bench.job.recall:g}, {bench.vectors.name} (paper, figure 11: "
@@ -262,8 +285,9 @@ def by_system(bench: Bench, verdict: Verdict) -> None:
     bench.draw_by_recall("systems", "One graph and many", plotted, columns)
     relay = rows[f"relay(2, 8), {bench.servers} servers"]
     for name, row in rows.items():
-        if name.startswith(f"scatter, {bench.servers} ") and row is not None and relay is not None:
-            verdict.add("reads of scatter over relay", Check(row["reads"] / relay["reads"]))
+        ratio = over(row, "reads", relay)
+        if name.startswith(f"scatter, {bench.servers} ") and ratio is not None:
+            verdict.add("reads of scatter over relay", Check(ratio))
 
 
 def by_results(bench: Bench, verdict: Verdict) -> None:
@@ -271,12 +295,12 @@ def by_results(bench: Bench, verdict: Verdict) -> None:
     table: list[list[Any]] = []
     plotted: dict[str, list[tuple[float, float]]] = {}
     for text, lists in bench.job.settings["lists_of_results"].items():
-        k = int(text)
+        k, one = int(text), bench.job.around(lists["one"])
         found = {
-            "relay(2, 8)": bench.counts(bench.job.settings["relay"], lists=lists["one"], k=k),
-            "relay, as far ahead as by default": bench.modes(["relay"], lists["one"], k),
-            "baton(64)": bench.counts(bench.job.settings["baton"], lists=lists["one"], k=k),
-            **bench.orchestrated(lists["one"], k),
+            "relay(2, 8)": bench.counts(bench.job.settings["relay"], lists=one, k=k),
+            "relay, as far ahead as by default": bench.modes(["relay"], one, k),
+            "baton(64)": bench.counts(bench.job.settings["baton"], lists=one, k=k),
+            **bench.orchestrated(one, k),
         }
         rival = bench.scattered(
             bench.servers, lists=lists.get("scatter"), each=lists.get("each"), k=k
@@ -284,19 +308,19 @@ def by_results(bench: Bench, verdict: Verdict) -> None:
         if rival is not None:
             found[f"scatter: {rival.way.name}"] = rival.curve
         rows = {name: cheapest(curve, bench.job.recall) for name, curve in found.items()}
-        relay = rows["relay(2, 8)"]
+        relay = bench.at_recall(found["relay(2, 8)"], verdict)
         for name, row in rows.items():
-            if row is None or relay is None:
+            if row is None or not relay:
                 table.append([k, name, found[name].rows[-1]["recall"], *([None] * 5)])
                 continue
-            over = row["reads"] / relay["reads"]
+            ratio = row["reads"] / relay["reads"]
             crossed = row["crossed"] if name.startswith(("relay", "baton")) else None
-            shown = [row["list"], row["reads"], over, row["code_distances"], crossed]
+            shown = [row["list"], row["reads"], ratio, row["code_distances"], crossed]
             table.append([k, name, row["recall"], *shown])
             short = name.partition(":")[0]
             plotted.setdefault(short, []).append((math.log10(k), row["reads"]))
             if short == "scatter":
-                verdict.add(f"reads of scatter over relay, k = {k}", Check(over))
+                verdict.add(f"reads of scatter over relay, k = {k}", Check(ratio))
     print_table(
         f"By results at recall@k {bench.job.recall:g} on {bench.servers} servers, "
         f"{bench.vectors.name} (paper, figure 13: the order of systems is the same for every k); "
@@ -314,10 +338,11 @@ def by_partitioning(bench: Bench, verdict: Verdict) -> None:
     for partition_by in bench.job.settings["partition_by"]:
         for name in ("relay", "baton", "baton_one"):
             policy = bench.job.settings[name]
-            row = bench.counts(policy, partition_by=partition_by).row_at(bench.job.recall)
-            shown = [row[c] for c in ("reads", "hops", "hops_to_entry", "bytes_a_hop", "skew")]
+            row = bench.at_recall(bench.counts(policy, partition_by=partition_by), verdict)
+            shown = [row.get(c) for c in ("reads", "hops", "hops_to_entry", "bytes_a_hop", "skew")]
             table.append([partition_by, policy, *shown])
-            verdict.add(f"hops, {policy} by {partition_by}", Check(row["hops"]))
+            if row:
+                verdict.add(f"hops, {policy} by {partition_by}", Check(row["hops"]))
     print_table(
         f"By partitioning at {bench.job.recall:g} on {bench.servers} servers, {bench.vectors.name}"
         " (paper, section 4.3: graph below k-means below random, without numbers)",
@@ -362,4 +387,5 @@ def take_cluster_experiments(job: Job, vectors: VectorSet, verdict: Verdict) -> 
     for name in job.only.split(",") if job.only else EXPERIMENTS:
         if name not in EXPERIMENTS:
             raise SystemExit(f"no experiment {name}; there are {', '.join(EXPERIMENTS)}")
-        EXPERIMENTS[name](Bench(job, vectors), verdict)
+        with noted(verdict, f"{name} on {vectors.name}"):
+            EXPERIMENTS[name](Bench(job, vectors), verdict)

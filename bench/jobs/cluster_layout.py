@@ -14,6 +14,7 @@ from harness.sets import VectorSet, rows_in
 from harness.tables import print_table
 from harness.verdict import Check, Verdict
 
+from .building import grows
 from .catalogue import Job
 from .cluster import policy_of
 
@@ -26,7 +27,7 @@ def at_recall(
 ) -> list[Row]:
     """What a policy costs at the job's recall on each number of servers."""
     found = pipeann.cluster_counts(
-        index, vectors, job.lists[vectors.name], servers, policy_of(policy)
+        index, vectors, job.around(vectors.name), servers, policy_of(policy)
     )
     rows = []
     for count in servers:
@@ -90,6 +91,8 @@ def under_a_limit(
     build without one takes of the same rows, so that it is one for every set."""
     settings = job.settings
     many, rows = settings["partitions"], settings["rows"]
+    # Of other sets than those of descriptors no more rows can be made.
+    rows = rows if rows and grows(vectors) else 0
     chosen = pipeann.grown(vectors, rows) if rows else vectors
     by_graph = replace(
         job.build, partitions=many, partition_by="graph", metric=vectors.metric
@@ -99,7 +102,8 @@ def under_a_limit(
         index = folder / "unlimited"
         cost = pipeann.build(chosen.base, index, chosen.code_bytes, by_graph)
         steps["unlimited"], cut = cost, Built(index, cost["peak_rss_bytes"])
-    mebibytes: int = settings["memory_mib"] or cut.limit(settings["memory_share"])
+    named: int = settings["memory_mib"] if rows else 0
+    mebibytes = named or cut.limit(settings["memory_share"])
     memory = f"{mebibytes}MiB"
     limited, ordered, parted = (folder / name for name in ("limited", "ordered", "parted"))
     steps[f"build under {memory}, by graph"] = pipeann.build(

@@ -65,7 +65,7 @@ def cases_of(job: Job) -> list[Case]:
 def counted(job: Job, vectors: VectorSet, index: Path, servers: Sequence[int]) -> dict[int, Row]:
     """Reads, hops and skew at the recall by servers: exact, and from one process."""
     found = pipeann.cluster_counts(
-        index, vectors, job.lists[vectors.name], servers, policy_of(job.settings["relay"])
+        index, vectors, job.around(vectors.name), servers, policy_of(job.settings["relay"])
     )
     rows = {}
     for count in servers:
@@ -98,7 +98,8 @@ def asked(
     in_flight = servers.count * servers.threads * servers.in_flight
     # Where the list stays with whoever asks, he is busy between steps: more of them keep servers so.
     in_flight *= BETWEEN_STEPS if policy else 1
-    found = cluster.timed(vectors, job.lists[vectors.name], in_flight=in_flight, policy=policy)
+    lists = job.around(vectors.name)
+    found = cluster.timed(vectors, lists, in_flight=in_flight, policy=policy)
     return [row | {"pages": row["reads"] + row["from_memory"]} for row in found]
 
 
@@ -280,7 +281,7 @@ def rivals_of(job: Job, vectors: VectorSet, index: Path) -> Rivals:
         return pipeann.partitioned(vectors, replace(mother, partition_by=partition_by), mother)
 
     scatter = swept(vectors, index_by, partitions, settings["scatter"], job.recall)
-    widths, lists = settings["distributed_widths"], job.lists[vectors.name]
+    widths, lists = settings["distributed_widths"], job.around(vectors.name)
     kept = kept_at(vectors, index, partitions, widths, lists, job.recall)
     return {
         "scatter": [Rival.of(of.way.name, row) for row, of in by_reads(scatter, job.recall)],

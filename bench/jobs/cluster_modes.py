@@ -76,7 +76,7 @@ def reaching(curve: Curve, recall: float) -> Row:
 def counted(job: Job, vectors: VectorSet, index: Path, words: Sequence[str]) -> Curve:
     """Every message of a mode on as many servers as there are partitions, over recall."""
     partitions: int = job.settings["partitions"]
-    lists = job.lists[vectors.name]
+    lists = job.around(vectors.name)
     rows = pipeann.cluster_counts(index, vectors, lists, [partitions], words)
     return Curve.of_rounds(" ".join(words), [rows])
 
@@ -87,7 +87,7 @@ def by_messages(job: Job, vectors: VectorSet, index: Path, verdict: Verdict) -> 
     sends where it uses whole pages and stops early, as relay does, is told beside."""
     settings = job.settings
     relay = counted(job, vectors, index, ["--mode", "relay"]).row_at(job.recall)
-    lists, widths = job.lists[vectors.name], settings["distributed_widths"]
+    lists, widths = job.around(vectors.name), settings["distributed_widths"]
     rivals = kept_at(vectors, index, settings["partitions"], widths, lists, job.recall)
     rows = {"relay": relay, **{way.name: row for way, row in rivals.items()}}
     columns = ("recall", "messages", "rounds", "bytes", "reads", "code_distances", "skew")

@@ -37,7 +37,7 @@ def take_cluster_queueing(job: Job, vectors: VectorSet, verdict: Verdict) -> Non
             cluster: Cluster = stack.enter_context(serving(index, partitions, servers))
             return lambda: cluster.search(
                 vectors,
-                job.lists[vectors.name],
+                job.around(vectors.name),
                 in_flight=settings["in_flight"],
                 policy=settings["policy"],
             )

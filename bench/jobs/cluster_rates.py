@@ -30,7 +30,7 @@ def take_cluster_rates(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     servers = servers_of(settings["servers"], settings["memory_limit"])
     rates: list[int] = settings["rates"]
     with ExitStack() as stack:
-        modes = served(job, vectors, servers, job.lists[vectors.name], stack)
+        modes = served(job, vectors, servers, job.around(vectors.name), stack)
         asked = with_lists(job, vectors, modes, verdict)
         # A round at the lowest rate tells the width.
         means = {name: ask(rates[0])[0]["mean_us"] for name, ask in asked.items()}

@@ -17,7 +17,7 @@ from typing import Any
 
 from harness import pipeann
 from harness.clusters import Cluster, Servers, apart, serving
-from harness.curves import Curve
+from harness.curves import Around, Curve
 from harness.processes import Row
 from harness.sets import VectorSet
 from harness.tables import print_table
@@ -149,7 +149,7 @@ def swept(
     def counted(way: Way) -> Scattered:
         index = index_by(way.partition_by)
         words = [*way.words, "--separate", str(apart(index, servers, servers))]
-        chosen = way.lists(lists or settings["lists"])
+        chosen = Around(way.lists(lists or settings["lists"]), [recall])
         rows = pipeann.cluster_counts(index, vectors, chosen, [servers], words, k)
         return Scattered(way, Curve.of_rounds(way.name, [rows]))
 
@@ -237,7 +237,8 @@ def served(
             words += ["--centroids", str(apart(index_by(how), count, count) / "centroids")]
         # Few results of each make do with shorter lists than one graph.
         shorter = range(min(scatter["lists"]), min(lists))
-        modes[f"{SCATTER}: {way.name}"] = Served(cluster, words, way.lists([*shorter, *lists]))
+        enough = Around(way.lists([*shorter, *lists]), [job.recall])
+        modes[f"{SCATTER}: {way.name}"] = Served(cluster, words, enough)
     return modes
 
 

@@ -12,11 +12,16 @@ from .catalogue import Job
 SCRIPT = "copies.py"
 
 
+def rows_of(job: Job, vectors: VectorSet) -> list[object]:
+    """Rows for a script, and how they are compared."""
+    return [vectors.base, at_most(job.settings["rows"], vectors), "--metric", vectors.metric]
+
+
 def take_replicas(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Processor time of a search and lag, without writers and beside them."""
     settings = job.settings
-    words = ("--queries", settings["search_queries"], "--rate", settings["rate"])
-    found = counted(SCRIPT, "replicas", vectors.base, at_most(settings["rows"], vectors), *words)
+    words = ["--queries", settings["search_queries"], "--rate", settings["rate"]]
+    found = counted(SCRIPT, "replicas", *rows_of(job, vectors), *words)
     one, three = found["1"], found["3"]
     print_table(
         f"{found['rows']} rows of {vectors.name}",
@@ -63,7 +68,7 @@ def take_replicas(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
 def take_cluster_ingest(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Writes beside reads, for long."""
     settings = job.settings
-    words = [vectors.base, at_most(settings["rows"], vectors), "--seconds", settings["seconds"]]
+    words = [*rows_of(job, vectors), "--seconds", settings["seconds"]]
     if after := settings["generation_after"]:
         words += ["--generation-after", after]
     found = counted(SCRIPT, "ingest", *words)

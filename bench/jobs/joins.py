@@ -13,7 +13,8 @@ from .catalogue import Job
 def take_cluster_join(job: Job, vectors: VectorSet, verdict: Verdict) -> None:
     """Three servers to their first answers, and a fourth beside their rows."""
     settings = job.settings
-    found = counted("joins.py", vectors.base, at_most(settings["rows"], vectors))
+    rows = at_most(settings["rows"], vectors)
+    found = counted("joins.py", vectors.base, rows, "--metric", vectors.metric)
     over_copy = found["local_s"] / found["copy_s"]
     print_table(
         "A fourth server, empty, beside three of one database",

@@ -33,14 +33,16 @@ Asked = Callable[[VectorSet], list[Row]]
 
 
 def rival_systems(job: Job, vectors: VectorSet) -> dict[str, dict[str, Asked]]:
-    """Each rival with every beam width and number of threads."""
-    lists, settings = job.settings["rival_lists"], job.settings
+    """Each rival that takes the set with every beam width and number of threads."""
+    settings = job.settings
+    lists = job.around(settings["rival_lists"])
     python_index = rivals.diskannpy_index(vectors, job.degree, job.build_list)
-    crate_index = rivals.diskann_disk_index(vectors, job.degree, job.build_list)
-    searches = {
-        "diskannpy": (rivals.search_diskannpy, python_index),
-        "diskann-disk": (rivals.search_diskann_disk, crate_index),
-    }
+    searches = {"diskannpy": (rivals.search_diskannpy, python_index)}
+    if lacks := rivals.crate_lacks(vectors):
+        print(f"left out: {lacks}")
+    else:
+        crate_index = rivals.diskann_disk_index(vectors, job.degree, job.build_list)
+        searches["diskann-disk"] = (rivals.search_diskann_disk, crate_index)
     found: dict[str, dict[str, Asked]] = {}
     for name, (search, index) in searches.items():
         found[name] = {
@@ -107,7 +109,7 @@ def own_systems(job: Job, vectors: VectorSet) -> dict[str, Run]:
         options = SearchOptions.of(
             policy, threads=settings["threads"], in_flight=settings["in_flight"]
         )
-        return pipeann.search(index, vectors, job.lists[vectors.name], options)
+        return pipeann.search(index, vectors, job.around(vectors.name), options)
 
     return {policy: partial(run, policy) for policy in (DEFAULT, *settings["policies"])}
 

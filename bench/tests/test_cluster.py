@@ -135,7 +135,9 @@ class Models(unittest.TestCase):
 class Layouts(unittest.TestCase):
     """Ten partitions over one, and those of a build under a limit."""
 
-    def take(self, peaks: dict[str, float]) -> Verdict:
+    def take(
+        self, peaks: dict[str, float], vectors: VectorSet = VECTORS, full: bool = False
+    ) -> Verdict:
         """By what a build, one under a limit, and a cut have in memory at most, in GiB."""
         hops = {"of-1": 0.0, "of-10": 2.0, "limited": 1.9, "ordered": 6.0, "parted": 2.1}
 
@@ -160,8 +162,8 @@ class Layouts(unittest.TestCase):
             mock.patch.object(cluster_layout, "rows_in", return_value=1000),
             redirect_stdout(StringIO()),
         ):
-            job = catalogue.job("cluster-layout")
-            cluster_layout.take_cluster_layout(job, VECTORS, verdict)
+            job = catalogue.job("cluster-layout", full=full)
+            cluster_layout.take_cluster_layout(job, vectors, verdict)
         return verdict
 
     def test_the_most_of_build_and_cut_is_held_against_the_limit(self) -> None:
@@ -174,6 +176,13 @@ class Layouts(unittest.TestCase):
             for built, over in (("by graph", 0.95), ("then parted", 1.05)):
                 (check,) = verdict.checks[f"hops over unlimited, {built}"]
                 self.assertAlmostEqual(check.measured, over)
+
+    def test_a_set_that_cannot_be_grown_is_taken_as_it_is_at_full_size(self) -> None:
+        floats = replace(VECTORS, base=Path("base.fbin"))
+        peaks = {"build": 10.0, "limited": 1.9, "cut": 2.0}
+        verdict = self.take(peaks, floats, full=True)
+        (check,) = verdict.checks["peak over the limit"]
+        self.assertAlmostEqual(check.measured, 2.0 / 1.9, places=2)
 
     def test_partitions_are_cut_from_one_graph_and_kept(self) -> None:
         mother = BuildOptions(partitions=10)

@@ -6,16 +6,27 @@ import sys
 import unittest
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness import clusters, curves, pipeann, rivals
+from harness import clusters, curves, pipeann, rivals, sets
 from harness.curves import Around, Curve, OutOfRange, enclosing
 from harness.processes import Row
 from harness.sets import VectorSet
+from harness.verdict import Verdict
+from jobs import (
+    auto,
+    catalogue,
+    cluster_experiments,
+    cluster_model,
+    cluster_modes,
+    cluster_rivals,
+    versus,
+)
 
 VECTORS = VectorSet("x", Path("base.u8bin"), Path("query.u8bin"), Path("truth.bin"), 32)
 
@@ -129,6 +140,132 @@ class Searches(unittest.TestCase):
                 rows = search()
                 self.assertEqual([row["list"] for row in rows], [12, 16, 23, 32, 45, 64])
         self.assertIn("--metric", commands[-1])
+
+
+class Jobs(unittest.TestCase):
+    """Jobs on a set that is harder than those that their lists are for."""
+
+    HARD = 10.0
+
+    def counts(
+        self, _i: object, _v: object, lists: Sequence[int], servers: Sequence[int], _w: object,
+        k: int = 10,
+    ) -> list[Row]:  # fmt: skip
+        """What searches over servers find of it."""
+        names = ("reads", "hops", "hops_to_entry", "bytes_a_hop", "skew", "code_distances")
+        row = dict.fromkeys((*names, "messages", "vector_bytes", "bytes", "rounds"), 9.0)
+
+        def ask(chosen: Sequence[int]) -> list[Row]:
+            recalls = {n: min(self.most, found(n, self.HARD)) for n in chosen}
+            return [
+                row | {"k": k, "list": n, "servers": count, "recall": recalls[n]}
+                for count in servers
+                for n in chosen
+            ]
+
+        return enclosing(ask, lists, k)
+
+    def setUp(self) -> None:
+        self.most = 1.0
+        for patch in (
+            mock.patch.object(pipeann, "cluster_counts", self.counts),
+            mock.patch.object(pipeann, "index_of", return_value=Path("i")),
+            mock.patch.object(pipeann, "partitioned", return_value=Path("i")),
+            mock.patch.object(cluster_rivals, "apart", return_value=Path("i")),
+            mock.patch.object(cluster_modes, "apart", return_value=Path("i")),
+            mock.patch.object(sets, "with_queries", lambda vectors, _: vectors),
+        ):
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def test_counts_of_clusters_reach_the_recall(self) -> None:
+        verdict, index = Verdict(), Path("i")
+        with redirect_stdout(StringIO()):
+            cluster_modes.take_cluster_modes(catalogue.job("cluster-modes"), VECTORS, verdict)
+            job = catalogue.job("cluster-model")
+            exact = cluster_model.counted(job, VECTORS, index, [1, 2, 10])
+            rivals_of = cluster_model.rivals_of(job, VECTORS, index)
+        self.assertEqual(verdict.problems, [])
+        self.assertEqual([row["recall"] for row in exact.values()], [job.recall] * 3)
+        self.assertTrue(all(rivals_of.values()))
+
+    def experiments(self, only: str | None = None) -> tuple[Verdict, str]:
+        """All of them, or one."""
+        verdict = Verdict()
+        with redirect_stdout(StringIO()) as said:
+            job = catalogue.job("cluster-experiments", only=only)
+            cluster_experiments.take_cluster_experiments(job, VECTORS, verdict)
+        return verdict, said.getvalue()
+
+    def test_experiments_reach_it_too(self) -> None:
+        verdict, _ = self.experiments()
+        self.assertEqual(verdict.problems, [])
+
+    def test_what_never_reaches_it_is_no_end_of_an_experiment(self) -> None:
+        self.most = 0.9
+        for name in ("servers", "width", "systems", "results", "partitioning"):
+            verdict, said = self.experiments(name)
+            self.assertTrue(any("never finds 0.95" in problem for problem in verdict.problems))
+            self.assertFalse(any("Error" in problem for problem in verdict.problems))
+            self.assertRegex(said, r"(?m) - ")
+        verdict, said = self.experiments()
+        # The last one of all.
+        self.assertIn("bytes of a state, longest list", verdict.checks)
+
+    def search(
+        self, _i: object, _v: object, lists: Sequence[int], *_: object, **__: object
+    ) -> list[Row]:
+        """What any program finds of it."""
+        names = ("qps", "mean_us", "p99_us", "reads", "cpu_us", "reads_per_s")
+
+        def ask(chosen: Sequence[int]) -> list[Row]:
+            row = dict.fromkeys(names, 9.0)
+            return [row | {"k": 10, "list": n, "recall": found(n, self.HARD)} for n in chosen]
+
+        return enclosing(ask, lists)
+
+    def test_auto_and_its_rivals_are_scanned_around_the_recall(self) -> None:
+        job = catalogue.job("auto", quick=True)
+        with mock.patch.object(pipeann, "search", self.search), redirect_stdout(StringIO()):
+            contest = auto.Contest(job, VECTORS, Path("i"))
+            contest.scan(["auto", "pipe"])
+            self.assertEqual(set(contest.curves), {"auto", "pipe"})
+            low, high = auto.around(contest.curves["auto"], job.recall)
+            self.assertTrue(low < 200 <= high)
+            self.assertEqual(contest.value("auto", "qps"), 9.0)
+            self.assertEqual(contest.outside, 0.0)
+
+    def test_no_list_is_shorter_than_k_for_auto_either(self) -> None:
+        def easy(_i: object, _v: object, lists: Sequence[int], _o: object) -> list[Row]:
+            return [{"k": 10, "list": n, "recall": 0.97, "qps": 1.0 * n} for n in lists]
+
+        with mock.patch.object(pipeann, "search", easy), redirect_stdout(StringIO()):
+            contest = auto.Contest(catalogue.job("auto", quick=True), VECTORS, Path("i"))
+            contest.scan(["auto"])
+            self.assertEqual((contest.value("auto", "qps"), contest.outside), (10.0, 0.0))
+
+    def rivals_of(self, vectors: VectorSet) -> tuple[list[str], str]:
+        """Those of qps-vs-diskann that have a way with the recall."""
+        job = catalogue.job("qps-vs-diskann")
+        with (
+            mock.patch.object(rivals, "diskannpy_index", return_value=Path("i")),
+            mock.patch.object(rivals, "diskann_disk_index", return_value=Path("i")),
+            mock.patch.object(rivals, "search_diskannpy", self.search),
+            mock.patch.object(rivals, "search_diskann_disk", self.search),
+            redirect_stdout(StringIO()) as said,
+        ):
+            systems = versus.rival_systems(job, vectors)
+            for ways in systems.values():
+                versus.best_ways(ways, vectors, job.recall, 1)
+        return list(systems), said.getvalue()
+
+    def test_a_rival_that_lacks_the_metric_is_left_out_and_that_is_said(self) -> None:
+        there, said = self.rivals_of(VECTORS)
+        self.assertEqual(there, ["diskannpy", "diskann-disk"])
+        self.assertNotIn("left out", said)
+        there, said = self.rivals_of(replace(VECTORS, metric="ip"))
+        self.assertEqual(there, ["diskannpy"])
+        self.assertIn("left out: the program around diskann-disk compares by l2 alone", said)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 from contextlib import redirect_stdout
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,10 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness import doors, pipeann
+from harness import doors, pipeann, places
 from harness.sets import VectorSet
 from harness.verdict import Verdict
-from jobs import catalogue, chaos, copies, loop, simnet, suites, upkeep
+from jobs import catalogue, chaos, copies, joins, loop, simnet, suites, upkeep
 
 VECTORS = VectorSet("sift1m", Path("base.u8bin"), Path("query.u8bin"), Path("truth.bin"), 32)
 
@@ -111,6 +113,55 @@ class Costs(unittest.TestCase):
         self.assertTrue(taken(copies, "cluster-ingest", counts).holds)
         counts["3"] = three | {"generations": 0}
         self.assertFalse(taken(copies, "cluster-ingest", counts).holds)
+
+
+class Sets(unittest.TestCase):
+    """Sets that are compared by something else."""
+
+    def test_scripts_are_told_the_metric(self) -> None:
+        inner = replace(VECTORS, metric="ip")
+        modules = {"replicas": copies, "cluster-ingest": copies, "cluster-join": joins}
+        for name, module in modules.items():
+            job = catalogue.job(name, quick=True)
+            with (
+                mock.patch.object(module, "counted", side_effect=KeyboardInterrupt) as counted,
+                mock.patch.object(module, "at_most", return_value=1000),
+                self.assertRaises(KeyboardInterrupt),
+            ):
+                job.code()(job, inner, Verdict())
+            words = counted.call_args.args
+            self.assertEqual(words[words.index("--metric") + 1], "ip")
+
+
+class Package(unittest.TestCase):
+    """The Python package that is measured."""
+
+    def test_it_has_the_release_library_and_no_other(self) -> None:
+        self.addCleanup(doors.package.cache_clear)
+        doors.package.cache_clear()
+        with tempfile.TemporaryDirectory() as folder:
+            repository, target = Path(folder) / "repository", Path(folder) / "target"
+            source, made = (
+                repository / "python" / "pipeann",
+                target / "release" / "python" / "pipeann",
+            )
+            for place in (source / "__pycache__", made):
+                place.mkdir(parents=True)
+            (source / "__init__.py").touch()
+            # In the tree, and of an earlier run.
+            for place in (source, made):
+                for name in ("_native.abi3.so", "_native.cpython-311-x86_64-linux-gnu.so"):
+                    (place / name).write_text("debug")
+            (target / "release" / "lib_native.so").write_text("release")
+            environment = {"CARGO_TARGET_DIR": str(target), "PIPEANN_PACKAGE": ""}
+            with (
+                mock.patch.dict(os.environ, environment),
+                mock.patch.object(places, "REPO", repository),
+                mock.patch.object(doors.subprocess, "run"),
+            ):
+                self.assertEqual(doors.package(), made.parent)
+            files = {path.name: path.read_text() for path in made.iterdir()}
+        self.assertEqual(files, {"__init__.py": "", "_native.so": "release"})
 
 
 class Checks(unittest.TestCase):

@@ -6,7 +6,9 @@ import contextlib
 import dataclasses
 import json
 import logging
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -59,6 +61,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="methods whose names have this in them")
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
+    # The server and the databases go first.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     _wait_less()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

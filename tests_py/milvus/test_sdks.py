@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from forms.versions import look_here_as_well
+
 ROOT = Path(__file__).resolve().parents[2]
 # A first run downloads the SDK, and Go compiles it.
 PATIENCE_S = 900
@@ -23,13 +25,15 @@ MAVEN = ("mvn", "--quiet", "--batch-mode", "--define=style.color=never")
 
 @dataclass(frozen=True)
 class Program:
-    """How a program is made ready and run, and which of its steps is the last."""
+    """How a program is made ready and run, and which of its steps is the last; whether it has an
+    environment of Python of its own, in `venv`."""
 
     name: str
     tools: tuple[str, ...]
     prepare: tuple[tuple[str, ...], ...]
     run: tuple[str, ...]
     last: str = "refusals"
+    venv: bool = False
 
 
 PROGRAMS = [
@@ -55,19 +59,10 @@ PROGRAMS = [
     Program(
         "langchain",
         tools=(),
-        prepare=(
-            (sys.executable, "-m", "venv", "venv"),
-            (
-                "venv/bin/pip",
-                "install",
-                "--quiet",
-                "--no-compile",
-                "--requirement",
-                "requirements.txt",
-            ),
-        ),
+        prepare=(("venv/bin/pip", "install", "--quiet", "--requirement", "requirements.txt"),),
         run=("venv/bin/python", "first_contact.py", "{address}"),
         last="from_texts",
+        venv=True,
     ),
 ]
 
@@ -98,6 +93,9 @@ def missing_tool(program: Program) -> str | None:
 def make_ready(program: Program) -> Path:
     """The folder in which a program can run."""
     folder = workshop(program.name)
+    if program.venv:
+        succeed((sys.executable, "-m", "venv", "venv"), folder)
+        look_here_as_well(folder / "venv")
     for command in program.prepare:
         succeed(command, folder)
     return folder
