@@ -33,7 +33,7 @@ class Index:
         *,
         column: str | None = None,
         dataset: str | None = None,
-        memory: int | None = None,
+        memory: int | str | None = None,
         degree: int = 64,
         list_length: int = 96,
         alpha: float = 1.2,
@@ -55,12 +55,13 @@ class Index:
             Or columns of lists: a pyarrow Table, RecordBatch, ChunkedArray or Array, or whatever
             else has `__arrow_c_stream__`; an h5py Dataset; or the path of a file: .npy, .fbin,
             .f16bin, .bf16bin, .u8bin, .i8bin or .bbin, which are mapped, .parquet, .arrow or
-            .feather (`pip install pipeann[arrow]`), .h5 or .hdf5 (`pipeann[hdf5]`). Of these
+            .feather (with pyarrow), .h5 or .hdf5 (with h5py). Of these
             float64 becomes float32.
         column: of a table that has several.
         dataset: of an HDF5 file that has several.
-        memory: bytes that the build takes at most. What does not fit is built in parts; rows that
-            are neither an array nor mapped wait in a file beside the index meanwhile.
+        memory: bytes, or a text as "1GiB", that the build takes at most. What does not fit is built
+            in parts; rows that are neither an array nor mapped wait in a file beside the index
+            meanwhile.
         metric: "l2" (squared Euclidean distance), "ip" (inner product) or "cosine". By "hamming" and
             "jaccard" uint8 holds bits, eight to an entry as numpy.packbits puts them.
         degree: most edges of a node (R).
@@ -125,7 +126,7 @@ class Index:
     def open(
         path: str | os.PathLike[str],
         *,
-        memory_limit: int | None = None,
+        memory_limit: int | str | None = None,
         warm: bool = True,
         direct: bool = True,
         backend: Literal["auto", "io_uring", "libaio", "threads", "spdk"] = "auto",
@@ -135,8 +136,8 @@ class Index:
 
         Parameters
         ----------
-        memory_limit: bytes that codes, head index, page map, scratch and resident pages may
-            take together. What is left above the floor keeps the pages that searches use most in
+        memory_limit: bytes, or a text as "512MiB", that codes, head index, page map, scratch and
+            resident pages may take together. What is left above the floor keeps the pages that searches use most in
             memory. More than the machine has counts as what it has, with a warning in the log.
             None: no limit of this index's own, and no pages in memory.
         warm: read pages into memory behind searches until all are there that fit, on a thread of
@@ -206,7 +207,7 @@ class Index:
         RuntimeError: the process was forked after the index was opened.
         """
 
-    def set_memory_limit(self, limit: int | None) -> None:
+    def set_memory_limit(self, limit: int | str | None) -> None:
         """Changes the memory limit while searches of other threads go on.
 
         A lower limit gives pages back, and has done so when this returns. Under a higher one the
@@ -265,7 +266,7 @@ class Database:
     def open(
         path: str | os.PathLike[str],
         *,
-        memory_limit: int | None = None,
+        memory_limit: int | str | None = None,
         level: Literal["sync", "group", "none"] = "sync",
         group_delay_ms: int = 5,
         threads: int = 1,
@@ -278,8 +279,8 @@ class Database:
 
         Parameters
         ----------
-        memory_limit: bytes that buffers, caches and indexes of all collections take together; pages
-            of the graphs that are used most fill what is left.
+        memory_limit: bytes, or a text as "512MiB", that buffers, caches and indexes of all
+            collections take together; pages of the graphs that are used most fill what is left.
         level: when a write is answered. "sync": when it is on stable storage. "group": the same,
             but a sync waits `group_delay_ms` for other writers. "none": when the operating system
             has it; a killed process loses nothing, a power cut may lose what was written since

@@ -173,7 +173,7 @@ def hdf5(
     key: str | None = None,
     first_key: int = 0,
 ) -> Arrays:
-    """Datasets of an HDF5 file as a source; needs `pip install pipeann[hdf5]`. Components of
+    """Datasets of an HDF5 file as a source; needs h5py. Components of
     float64 become float32.
 
     Parameters
@@ -247,7 +247,7 @@ class _Batches:
 
 class Arrow(_Batches):
     """A table of Arrow as a source: of pyarrow, of anything else with `__arrow_c_stream__`, or in a
-    file (.arrow, .feather); needs `pip install pipeann[arrow]`. Types as in `Parquet`.
+    file (.arrow, .feather); needs pyarrow. Types as in `Parquet`.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ class Arrow(_Batches):
 
 
 class Parquet(_Batches):
-    """Parquet files as one source, read group by group; needs `pip install pipeann[parquet]`.
+    """Parquet files as one source, read group by group; needs pyarrow.
 
     They are known by sizes, bounds, and the first and last bytes of their columns: files that are
     written anew with other settings, as another compression, are another source.
@@ -317,8 +317,7 @@ class Parquet(_Batches):
         try:
             import pyarrow.parquet as parquet
         except ImportError as error:
-            message = "Parquet needs pyarrow: pip install 'pipeann[parquet]'"
-            raise ImportError(message) from error
+            raise ImportError("Parquet needs pyarrow: pip install pyarrow") from error
         if isinstance(paths, (str, os.PathLike)):
             paths = [paths]
         if not paths:

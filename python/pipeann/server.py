@@ -4,7 +4,8 @@ The server is a program of its own. It is looked for in ``$PIPEANN_SERVER_BIN``,
 the build tree that this package was installed from, and in ``$PATH``, in this order: under the name
 ``pipeann_milvus_server``, or as the command ``pipeann``, of which it is a part. Where there is none,
 this process becomes the server: the package has all of it in its native half, and installs that as
-the program ``pipeann_milvus_server`` too. All arguments are passed on; ``--help`` lists them.
+the program ``pipeann_milvus_server`` too. All arguments are passed on; ``--help`` lists them, under
+the name that was called.
 """
 
 import os
@@ -58,12 +59,20 @@ def command() -> list[str]:
     raise FileNotFoundError(f"no server found in {places}; name it with {VARIABLE}")
 
 
+def _called() -> str:
+    """The name by which people called this, to be told by the server."""
+    name = Path(sys.argv[0]).name
+    if name == Path(__file__).name:
+        return "python -m pipeann.server"
+    return name if name in ("pipeann-server", SERVER) else SERVER
+
+
 def serve_here() -> None:
     """Becomes the server without looking for a program of it."""
     from pipeann._native import serve
 
     try:
-        serve([SERVER, *sys.argv[1:]])
+        serve([_called(), *sys.argv[1:]])
     except RuntimeError as error:
         sys.exit(f"pipeann: {error}")
 
@@ -76,7 +85,9 @@ def main() -> None:
         if os.environ.get(VARIABLE):
             sys.exit(f"pipeann-server: {error}")
         return serve_here()
-    os.execv(found[0], [*found, *sys.argv[1:]])
+    # Where it is a part of another command it goes by that one's name.
+    name = found if len(found) > 1 else [_called()]
+    os.execv(found[0], [*name, *sys.argv[1:]])
 
 
 if __name__ == "__main__":

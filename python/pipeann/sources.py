@@ -95,7 +95,7 @@ def _h5py() -> Any:
     try:
         import h5py
     except ImportError as error:
-        raise ImportError("HDF5 needs h5py: pip install 'pipeann[hdf5]'") from error
+        raise ImportError("HDF5 needs h5py: pip install h5py") from error
     return h5py
 
 
@@ -145,7 +145,7 @@ def _pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError as error:
-        raise ImportError("Arrow and Parquet need pyarrow: pip install 'pipeann[arrow]'") from error
+        raise ImportError("Arrow and Parquet need pyarrow: pip install pyarrow") from error
     return pyarrow
 
 

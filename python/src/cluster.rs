@@ -135,12 +135,16 @@ impl PyClusterClient {
                 return Ok(Self { inner, partitions, timeout, met: until });
             }
             py.check_signals()?;
-            if left.is_zero() {
-                let missing: Vec<_> = client.missing().iter().map(u32::to_string).collect();
+            let in_vain =
+                client.waits_in_vain() && (all_servers || client.missing().len() == servers);
+            if left.is_zero() || in_vain {
+                let how = match in_vain {
+                    true => "cannot be asked".to_owned(),
+                    false => format!("did not answer within {connect_timeout} s"),
+                };
                 let message = format!(
-                    "of the {servers} servers of the topology these did not answer within \
-                     {connect_timeout} s: {}",
-                    missing.join(", ")
+                    "of the {servers} servers of the topology these {how}: {}",
+                    client.missing_in_words()
                 );
                 return Err(PyFailure::retry(message).into());
             }

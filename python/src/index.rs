@@ -29,6 +29,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::matrix::{Matrix, dtype_name};
+use crate::sizes::Size;
 use crate::sources::Given;
 
 /// Longest wait for pages, where none is given; and how long it goes on between looks at signals.
@@ -136,7 +137,7 @@ impl PyIndex {
         metric: &str,
         column: Option<&str>,
         dataset: Option<&str>,
-        memory: Option<u64>,
+        memory: Option<Size>,
         degree: usize,
         list_length: usize,
         alpha: f32,
@@ -160,7 +161,7 @@ impl PyIndex {
         options.partition_by = parsed(partition_by)?;
         options.overwrite = overwrite;
         let given = Given::new(vectors, (column, dataset), options.metric)?;
-        given.build(py, memory, &path, &options)?;
+        given.build(py, memory.map(|size| size.0), &path, &options)?;
         Self::open(py, path, None, true, true, "auto", None)
     }
 
@@ -208,7 +209,7 @@ impl PyIndex {
     fn open(
         py: Python<'_>,
         path: PathBuf,
-        memory_limit: Option<u64>,
+        memory_limit: Option<Size>,
         warm: bool,
         direct: bool,
         backend: &str,
@@ -218,7 +219,7 @@ impl PyIndex {
         let backend = py.detach(|| choice.backend(spdk_config.as_deref()));
         let backend = backend.map_err(|e| open_error(e.into()))?;
         let accountant = match memory_limit {
-            Some(limit) => Accountant::new(Some(limit)),
+            Some(Size(limit)) => Accountant::new(Some(limit)),
             None => Accountant::process(),
         };
         let options = OpenOptions {
@@ -280,7 +281,8 @@ impl PyIndex {
 
     /// Changes the memory limit while searches go on.
     #[pyo3(signature = (limit))]
-    fn set_memory_limit(&self, py: Python<'_>, limit: Option<u64>) -> PyResult<()> {
+    fn set_memory_limit(&self, py: Python<'_>, limit: Option<Size>) -> PyResult<()> {
+        let limit = limit.map(|size| size.0);
         py.detach(|| self.inner.set_memory_limit(limit))
             .map_err(|e| PyMemoryError::new_err(e.to_string()))
     }

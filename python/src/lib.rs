@@ -9,6 +9,7 @@ mod database;
 mod index;
 mod matrix;
 mod milvus;
+mod sizes;
 mod sources;
 
 use std::ffi::OsString;

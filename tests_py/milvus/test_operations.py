@@ -316,7 +316,7 @@ def test_a_moment_comes_back_from_the_store(cluster: Cluster, tmp_path: Path) ->
     with running(again):
         assert keys(client(again)) == set(range(50))
     for words, why in [
-        (["--at", early, "--to", str(tmp_path / "none")], "does not cover"),
+        (["--at", early, "--to", str(tmp_path / "none")], "the earliest moment is 20"),
         (["--at", "2999-01-01T00:00:00Z", "--to", str(tmp_path / "none")], "yet to come"),
         (["--at", at, "--to", str(made)], "is not empty"),
         (["--at", at, "--into", other, "--as", "other"], "is not empty"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from clusters import Cluster, Server, binary, free_port, until
+from clusters import Cluster, Server, binary, free_port, running, until
 from copies import create as create_by_key
 from copies import growing
 from grpc import RpcError
@@ -114,7 +114,8 @@ def test_who_shows_no_certificate_is_not_answered(cluster: Cluster, made: Path) 
     server = cluster.servers[0]
     uri, ca = f"https://{server.address}", str(made / "ca.pem")
     with pytest.raises(MilvusException):
-        MilvusClient(uri=uri, token=TOKEN, ca_pem_path=ca, secure=True, timeout=2)
+        # It knows the server; with `ca_pem_path` alone pymilvus would not.
+        MilvusClient(uri=uri, token=TOKEN, server_pem_path=ca, secure=True, timeout=2)
     with pytest.raises(MilvusException):
         MilvusClient(uri=f"http://{server.address}", token=TOKEN, timeout=2)
     # Operators are clients.
@@ -125,6 +126,39 @@ def test_who_shows_no_certificate_is_not_answered(cluster: Cluster, made: Path) 
     assert told.stdout.count("127.0.0.1:") >= 3, told.stdout
     drained = cluster.command("drain", leader(cluster).address, *shown)
     assert drained.returncode == 0, drained.stderr
+
+
+def test_a_server_asks_what_the_others_ask_or_does_not_start(cluster: Cluster, made: Path) -> None:
+    comes = cluster.server(3)
+    plain = list(comes.flags)
+    asked = cluster.servers[0].flags[len(plain) :]
+    open_to_all = [word for word in asked if word != "--authorization"]
+    comes.flags = plain + open_to_all
+    assert "is there: it has --authorization, which this one lacks" in comes.refused()
+    comes.flags = plain
+    every = "--authorization, --peer-ca, --tls-cert, --tls-client-ca"
+    assert f"it has {every}, which this one lacks" in comes.refused()
+    comes.flags = [*plain, *open_to_all, "--token", "a-key"]
+    assert "this one has --token, which it lacks" in comes.refused()
+    # The others did not notice, and one that asks the same comes.
+    comes.flags = plain + asked
+    with running(comes):
+        of = client(comes, made)
+        of.create_collection("c", dimension=2, consistency_level="Strong")
+        of.insert("c", [{"id": 1, "vector": [1.0, 2.0]}])
+        of.close()
+        assert comes.stop() == 0
+    # What is asked changes when all have ended.
+    for server in cluster.servers:
+        assert server.stop() == 0
+        server.flags = plain + open_to_all
+    with running(*cluster.servers[:2]):
+        of = client(cluster.servers[1], made, token="")
+        assert [row["id"] for row in of.query("c", filter="id > 0")] == [1]
+        of.close()
+        # And neither does one join that asks more.
+        comes.flags = plain + asked
+        assert "this one has --authorization, which it lacks" in comes.refused()
 
 
 @pytest.mark.parametrize("host", ["", "a/b", "a b", "-x", "ca", "[::1]", "h:1/"])

@@ -49,7 +49,7 @@ pub fn build_index(
 ) -> Result<Built> {
     let (rows, dim, ty) = (base.rows() as u64, base.dim(), base.vector_type());
     let threads = crate::searching::threads(options.graph.threads);
-    let estimate = build::estimate(rows, dim, ty, options)?;
+    let estimate = build::estimate(rows, dim, ty, options).map_err(explain)?;
     eprintln!(
         "building {} x {dim} {ty} ({}, R={}, L={}): about {} on {threads} threads, {} of memory{}, \
          {} on disk",
@@ -166,6 +166,12 @@ pub(crate) fn explain(error: BuildError) -> anyhow::Error {
             "--memory {} is too small for this build, which needs {}",
             bytes(limit),
             bytes(needed.next_multiple_of(1 << 20))
+        ),
+        BuildError::SearchMemory { limit, needed } => anyhow!(
+            "--search-memory {} is too little for searches of this index, which need {} MiB even with \
+             the shortest codes",
+            bytes(limit),
+            needed.div_ceil(1 << 20)
         ),
         e @ BuildError::Exists { .. } => anyhow!("{e}; --overwrite replaces it"),
         e => e.into(),

@@ -54,6 +54,16 @@ pub struct Figures {
 
 /// Queries searched before the clock starts, so that threads' queues and buffers exist.
 const WARM_UP: usize = 64;
+/// Lengths of the candidate list: those that are asked for, else of the `usual` ones those that `k` results fit
+/// into.
+pub fn lists(asked: &[usize], usual: &[usize], k: usize) -> Vec<usize> {
+    if !asked.is_empty() {
+        return asked.to_vec();
+    }
+    let fitting: Vec<usize> = usual.iter().copied().filter(|list| *list >= k).collect();
+    if fitting.is_empty() { vec![k, k.saturating_mul(2)] } else { fitting }
+}
+
 /// How long a measurement waits for pages that are read ahead of searches.
 pub const WARMING_AT_MOST: Duration = Duration::from_secs(600);
 

@@ -48,7 +48,8 @@ pub enum Error {
     },
     /// The name of the cluster is another cluster's.
     #[error(
-        "the name {name} is used by the cluster {theirs}; this one is {ours}: give one of them another name"
+        "the name {name} is used by the cluster {theirs}; this one is {ours}: give one of them another name. \
+         Where that cluster is gone for good, `etcdctl del --prefix /pipeann/{name}/` frees its name"
     )]
     OtherCluster {
         /// The name.
@@ -89,6 +90,19 @@ pub enum Error {
         /// Its version.
         version: String,
         /// Which of them does not read what.
+        why: String,
+    },
+    /// A live server asks something else of those who call than this one.
+    #[error(
+        "the server {server} at {address} is there: {why}. Servers of one cluster ask the same of those who \
+         call: start this one as the others, or end all of them before that is changed"
+    )]
+    OtherGuards {
+        /// What people call that server.
+        server: String,
+        /// Where it is reached.
+        address: String,
+        /// What one of them has and the other lacks.
         why: String,
     },
     /// A key was written by a later version, which is left alone.

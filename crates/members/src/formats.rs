@@ -44,10 +44,12 @@ impl Default for SharedFormats {
 }
 
 impl ServerInfo {
-    /// Refuses to stand beside a server that cannot read what this one writes, or the other way round.
+    /// Refuses to stand beside a server that cannot read what this one writes, or the other way round, or
+    /// that asks something else of those who call.
     ///
     /// # Errors
-    /// [`Error::Incompatible`], which says what to upgrade.
+    /// [`Error::Incompatible`], which says what to upgrade; [`Error::OtherGuards`], which says what the
+    /// other has and this one lacks, or the other way round.
     pub fn check_beside(&self, other: &Self) -> Result<(), Error> {
         let refused = |why: String| {
             let (server, address) = (other.name.clone(), other.address.clone());
@@ -66,7 +68,7 @@ impl ServerInfo {
                 theirs.writes, mine.oldest_read, mine.newest_read
             ));
         }
-        Ok(())
+        self.check_guards_beside(other)
     }
 }
 
@@ -87,6 +89,7 @@ mod tests {
             formats: SharedFormats { writes, oldest_read, newest_read },
             regions: Vec::new(),
             key: ServerKey::default(),
+            guards: None,
             started_ms: 5,
         }
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
-use crate::{Error, SharedFormats};
+use crate::{CallerGuards, Error, SharedFormats};
 
 /// The longest text of each kind, in bytes.
 const TEXT_MAX: usize = 64;
@@ -59,6 +59,8 @@ pub struct ServerInfo {
     pub regions: Vec<String>,
     /// What others of the cluster show it that ask it as servers.
     pub key: ServerKey,
+    /// What it asks of those who call. Servers of before do not tell.
+    pub guards: Option<CallerGuards>,
     /// When its process began, in milliseconds since 1970.
     pub started_ms: u64,
 }
@@ -74,6 +76,9 @@ impl ServerInfo {
         self.formats.check()?;
         if !self.key.text().is_empty() {
             text("key of the server", self.key.text())?;
+        }
+        if let Some(guards) = &self.guards {
+            guards.check(text)?;
         }
         address("address for clients", &self.address)?;
         address("address for peers", &self.peer_address)?;
@@ -128,6 +133,7 @@ mod tests {
             formats: SharedFormats::FIRST,
             regions: vec!["eu".into()],
             key: ServerKey::draw(),
+            guards: Some(["--authorization"].into_iter().collect()),
             started_ms: 5,
         }
     }

@@ -73,6 +73,11 @@ impl KeySpace {
         format!("{}values/{name}", self.prefix)
     }
 
+    /// Where servers stand.
+    pub(crate) fn servers(&self) -> (String, String) {
+        (format!("{}servers/", self.prefix), format!("{}servers0", self.prefix))
+    }
+
     /// What is listed: all that the view holds.
     pub(crate) fn listed(&self) -> (String, String) {
         (format!("{}leaders/", self.prefix), format!("{}terms0", self.prefix))
@@ -139,6 +144,9 @@ mod tests {
         assert!(inside(keys.settling()) && inside(keys.server(id)) && inside(keys.leader(0)));
         assert!(inside(keys.term(u64::MAX)) && inside(keys.value("~")));
         assert!(!inside(keys.cluster()) && !inside(keys.address("a:1")));
+        let (from, to) = keys.servers();
+        let inside = |key: String| from <= key && key < to;
+        assert!(inside(keys.server(id)) && !inside(keys.settling()) && !inside(keys.leader(0)));
         let (from, to) = keys.listed();
         let inside = |key: String| from <= key && key < to;
         assert!(inside(keys.settling()) && inside(keys.term(u64::MAX)) && !inside(keys.value("-")));

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::{LeadingServer, ServerInfo, ServerKey, SharedFormats, TERM_MAX};
+use crate::{CallerGuards, LeadingServer, ServerInfo, ServerKey, SharedFormats, TERM_MAX};
 
 /// The format of all records.
 const FORMAT: u32 = 1;
@@ -125,6 +125,8 @@ pub(crate) struct SeatFields {
     regions: Vec<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     key: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    guards: Option<CallerGuards>,
     started_ms: u64,
 }
 
@@ -143,6 +145,7 @@ impl KeyRecord for ServerSeat {
             formats: info.formats,
             regions: info.regions,
             key: info.key.text().to_owned(),
+            guards: info.guards,
             started_ms: info.started_ms,
         }
     }
@@ -157,6 +160,7 @@ impl KeyRecord for ServerSeat {
             formats: fields.formats,
             regions: fields.regions,
             key: ServerKey::of(fields.key),
+            guards: fields.guards,
             started_ms: fields.started_ms,
         };
         info.check().map_err(|e| e.to_string())?;

@@ -12,6 +12,7 @@ fn seat() -> ServerSeat {
         formats: SharedFormats { writes: 2, oldest_read: 1, newest_read: 3 },
         regions: vec!["eu".into()],
         key: ServerKey::of("secret".into()),
+        guards: Some(["--token"].into_iter().collect()),
         started_ms: u64::MAX,
     };
     ServerSeat { info, instance: Uuid::from_u128(2) }
@@ -44,6 +45,8 @@ fn a_later_version_may_add_fields_and_change_the_format() {
     let told = r#""formats":{"writes":2,"oldest_read":1,"newest_read":3},"#;
     let untold = ServerSeat::decode(text.replace(told, "").as_bytes()).unwrap();
     assert_eq!(untold.info.formats, SharedFormats::FIRST);
+    let silent = text.replace(r#""guards":["--token"],"#, "");
+    assert_eq!(ServerSeat::decode(silent.as_bytes()).unwrap().info.guards, None);
     assert_eq!(ServerSeat::decode(br#"{"format":2}"#), Err(Unreadable::Newer(2)));
 }
 

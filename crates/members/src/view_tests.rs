@@ -72,6 +72,7 @@ fn who_leads_less_goes_before() {
             formats: crate::SharedFormats::FIRST,
             regions: Vec::new(),
             key: ServerKey::default(),
+            guards: None,
             started_ms: 0,
         };
         let key = KeySpace::new("blue").unwrap().server(info.id).into_bytes();

@@ -43,9 +43,9 @@ const NAME: &str = "pipeann cluster restore";
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// The store does not tell what was then.
-    #[error("the store does not cover {moment} ms since 1970: {why}", moment = .moment.0)]
+    #[error("the store does not cover that moment: {why}")]
     NotCovered {
-        /// The moment.
+        /// The moment; milliseconds since 1970, which who asks shows as it was asked for.
         moment: UnixMs,
         /// From when on it does, if it does at all; milliseconds since 1970.
         from: Option<UnixMs>,
@@ -296,9 +296,8 @@ fn read_from(
     while let Some(batch) = reader.next()? {
         if batch.timestamp > until {
             if begun.is_none() && restored.changes == 0 {
-                let from = moment(batch.timestamp);
-                let why = format!("its first object is of {} ms", from.0);
-                return refused(Some(from), why);
+                let why = "the first object of its log is later".to_owned();
+                return refused(Some(moment(batch.timestamp)), why);
             }
             break;
         }

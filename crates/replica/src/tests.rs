@@ -124,6 +124,7 @@ pub(crate) fn server_info(id: u128, started_ms: u64) -> ServerInfo {
         formats: SharedFormats::FIRST,
         regions: Vec::new(),
         key: ServerKey::default(),
+        guards: None,
         started_ms,
     }
 }

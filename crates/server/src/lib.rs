@@ -20,10 +20,11 @@ pub mod privacy;
 pub mod process;
 pub mod serve;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser};
+use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser};
 use serve::ServerFlags;
 
 pub use clustered::EtcdArgs;
@@ -56,7 +57,39 @@ pub fn run() -> ExitCode {
 /// What went wrong, in one line.
 pub fn run_with(given: Vec<OsString>) -> Result<(), String> {
     process::begin();
-    let served = expanded(ServerCli::command(), given)
-        .and_then(|given| serve::run(&ServerCli::parse_from(given).serve));
+    let command = command(&given);
+    let served = expanded(command.clone(), given).and_then(|given| {
+        let matches = command.get_matches_from(given);
+        serve::run(&ServerCli::from_arg_matches(&matches)?.serve)
+    });
     served.map_err(|error| process::one_line(&error))
+}
+
+/// The command under the name that it was called by: it has several.
+fn command(given: &[OsString]) -> Command {
+    let command = ServerCli::command();
+    let called = given.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str);
+    match called {
+        Some(name) => command.display_name(name).bin_name(name),
+        None => command,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_calls_itself_as_it_was_called() {
+        for (called, name) in [
+            ("/usr/local/bin/pipeann-server", "pipeann-server"),
+            ("pipeann_milvus_server", "pipeann_milvus_server"),
+        ] {
+            for (flag, told) in [("--help", "Usage: "), ("--version", ""), ("--prot", "Usage: ")] {
+                let given = [called, flag].map(OsString::from);
+                let said = command(&given).try_get_matches_from(given).unwrap_err().to_string();
+                assert!(said.contains(&format!("{told}{name} ")), "{flag}: {said}");
+            }
+        }
+    }
 }

@@ -178,7 +178,7 @@ fn serve(
     let mut options = options.clone();
     let tls = options.tls.as_ref();
     let identity = tls.map(|tls| (tls.certificate.clone(), tls.key.clone()));
-    let listens = Listens { host: &args.host, port: args.port, identity };
+    let listens = Listens { host: &args.host, port: args.port, identity, asks: &options };
     let joined = args.cluster.join(&args.data_dir, &listens)?;
     let mut meanwhile = None;
     if let Some(joined) = &joined {

@@ -208,8 +208,8 @@ impl From<LoadError> for PyFailure {
                 Some(Ok(theirs)) => Self::theirs(*theirs),
                 _ => failure,
             },
-            LoadError::Batch { source } => {
-                let inner = Self::from(source);
+            LoadError::Batch { error } => {
+                let inner = Self::from(error);
                 Self { message: failure.message, ..inner }
             }
             LoadError::Collection(error) => error.into(),

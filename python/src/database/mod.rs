@@ -37,6 +37,7 @@ use pipeann_engine::types::UnknownName;
 use pipeann_server::opening::database_options;
 use pyo3::prelude::*;
 
+use crate::sizes::Size;
 use schemas::{properties, schema};
 
 /// An open database: a directory of collections. Threads may share it; a forked child may not.
@@ -56,7 +57,7 @@ impl PyDatabase {
     fn open(
         py: Python<'_>,
         path: PathBuf,
-        memory_limit: Option<u64>,
+        memory_limit: Option<Size>,
         level: &str,
         group_delay_ms: u32,
         threads: usize,
@@ -65,7 +66,7 @@ impl PyDatabase {
         backend: &str,
         spdk_config: Option<PathBuf>,
     ) -> PyResult<Self> {
-        let mut options = options(memory_limit, level, group_delay_ms, threads)?;
+        let mut options = options(memory_limit.map(|size| size.0), level, group_delay_ms, threads)?;
         options.collection.build_on_read = build_on_read;
         options.collection.graph.direct = direct;
         let opened = py.detach(|| {

@@ -15,6 +15,12 @@ use crate::searching::threads;
 use crate::table::{bytes, count, duration, print_json, print_line, print_pairs};
 use pipeann_engine::memory::MemoryLimit;
 
+/// A share of what is to be found.
+fn recall(text: &str) -> Result<f64, String> {
+    let recall = text.parse().ok().filter(|recall| (0.0..=1.0).contains(recall));
+    recall.ok_or_else(|| "a recall is from 0 to 1, such as 0.95".to_owned())
+}
+
 /// Estimate an index before any of its data exists: recall, reads, rate, latency, memory, time and
 /// disk
 ///
@@ -51,7 +57,7 @@ pub(crate) struct EstimateArgs {
     #[arg(long, value_name = "N", conflicts_with = "recall")]
     list: Option<usize>,
     /// Recall@10 wanted; the list is chosen for it
-    #[arg(long, default_value_t = 0.95)]
+    #[arg(long, default_value_t = 0.95, value_parser = recall)]
     recall: f64,
     /// Threads that build and search; 0 for one on each core
     #[arg(long, default_value_t = 0)]

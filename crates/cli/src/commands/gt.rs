@@ -1,9 +1,10 @@
 //! `pipeann gt`: the exact nearest rows of every query, on all cores.
 
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use pipeann_engine::types::Metric;
 use pipeann_server::interrupt;
@@ -37,6 +38,17 @@ pub(crate) struct GtArgs {
     json: bool,
 }
 
+/// Whether a file can be written there, which is better known before the work than after it.
+fn check_writable(out: &Path) -> Result<()> {
+    let is_new = !out.exists();
+    let opened = File::options().create(true).append(true).open(out);
+    opened.with_context(|| format!("{}: cannot be written", out.display()))?;
+    if is_new {
+        fs::remove_file(out).with_context(|| format!("{}: cannot be removed", out.display()))?;
+    }
+    Ok(())
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &GtArgs) -> Result<()> {
     let started = Instant::now();
@@ -44,6 +56,7 @@ pub(crate) fn run(args: &GtArgs) -> Result<()> {
     let queries = VectorsFile::open(&args.queries)?;
     let set = base.set();
     check_same_shape(&queries, (set.dim(), set.vector_type()), &args.base)?;
+    check_writable(&args.out)?;
     let cancel = interrupt::flag()?;
     let truth = exact(set, queries.set(), args.k, args.metric, &cancel)?;
     truth.write(&args.out)?;

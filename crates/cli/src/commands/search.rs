@@ -8,11 +8,14 @@ use pipeann_engine::index::{Answer, Index};
 
 use crate::opening::IndexArgs;
 use crate::policy::PolicyArgs;
-use crate::searching::{Figures, RunSettings, measure, split, threads, warm_up};
+use crate::searching::{Figures, RunSettings, lists, measure, split, threads, warm_up};
 use crate::table::{print_json, print_line};
 use crate::truth::Truth;
 use crate::vectors_file::{VectorsFile, check_same_shape, write_ivecs};
 use pipeann_engine::memory::MemoryLimit;
+
+/// Lengths of the candidate list that are measured where none are named and `--k` is not longer.
+const USUAL_LISTS: [usize; 5] = [20, 30, 40, 60, 100];
 
 /// Search an index, and measure recall, latency, throughput, reads and CPU
 ///
@@ -36,7 +39,8 @@ pub(crate) struct SearchArgs {
     #[command(flatten)]
     policy: PolicyArgs,
     /// Lengths of the candidate list: longer finds more and reads more
-    #[arg(long, value_name = "N,N,..", value_delimiter = ',', default_value = "20,30,40,60,100")]
+    /// [default: those of 20,30,40,60,100 that --k results fit into]
+    #[arg(long, value_name = "N,N,..", value_delimiter = ',')]
     list: Vec<usize>,
     /// Threads; 0 for one on each core
     #[arg(long, default_value_t = 1)]
@@ -70,11 +74,9 @@ pub(crate) struct SearchArgs {
 /// Runs the command.
 pub(crate) fn run(args: &SearchArgs) -> Result<()> {
     ensure!(args.limit_queries != Some(0), "--limit-queries is 0, but must be at least 1");
+    let lists = lists(&args.list, &USUAL_LISTS, args.k);
     if let Some(out) = &args.out {
-        ensure!(
-            args.list.len() == 1,
-            "--out takes the answers of one list, but --list has several"
-        );
+        ensure!(lists.len() == 1, "--out takes the answers of one list; --list names it");
         let known = out.extension().is_some_and(|e| e == "ivecs" || e == "bin");
         ensure!(known, "{}: answers are written as .ivecs or .bin", out.display());
     }
@@ -111,7 +113,7 @@ pub(crate) fn run(args: &SearchArgs) -> Result<()> {
     if !args.json {
         print_line(&table.header())?;
     }
-    for &list in &args.list {
+    for list in lists {
         warm_up(&index, warm, list, &settings)?;
         let (figures, answers) = measure(&index, queries, truth.as_ref(), list, &settings)?;
         if args.json {

@@ -33,6 +33,21 @@ fn the_estimate_comes_before_the_build_on_standard_error() {
 }
 
 #[test]
+fn memory_that_no_search_can_do_with_is_refused_before_the_build() {
+    let place = Place::new(500);
+    let line = "build --base base.u8bin --index index --metric l2 --search-memory";
+    let refused = place.refusal(&format!("{line} 1KiB"));
+    assert!(refused.contains("--search-memory 1.0 KiB is too little"), "{refused}");
+    let least = refused.split(" need ").nth(1).unwrap().split(" even").next().unwrap();
+    let least = least.replace(' ', "");
+    assert!(!place.path("index").exists());
+    place.json(&format!("{line} {least}"));
+    place.json(&format!(
+        "search --index index --queries query.u8bin --list 20 --memory-limit {least} --buffered"
+    ));
+}
+
+#[test]
 fn an_index_is_replaced_only_when_asked() {
     let place = Place::new(500);
     place.build();

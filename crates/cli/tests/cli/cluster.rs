@@ -93,7 +93,8 @@ fn two_servers_answer_as_one_and_say_what_is_missing_when_one_is_killed() {
     assert_eq!((&over_two["coverage"], &over_two["missing"]), (&1.0.into(), &json!([])));
     drop(second);
     let alone = place.refusal(SEARCH);
-    assert!(alone.ends_with("these did not answer within 10 s: 1"), "{alone}");
+    assert!(alone.contains("these did not answer within 10 s: server 1 at 127."), "{alone}");
+    assert!(alone.ends_with("(the connection failed: connection refused)"), "{alone}");
     let partial = place.json(&format!("{SEARCH} --partial")).remove(0);
     assert_eq!((&partial["failed"], &partial["coverage"]), (&0.into(), &0.5.into()));
     assert_eq!(partial["missing"], json!([2, 3]));
@@ -204,11 +205,50 @@ fn certificates_let_in_whoever_has_them_and_nobody_else() {
     let search = |tls: &str| SEARCH.replace("--insecure", tls);
     let rows = place.json(&search(&tls("certificates", "client")));
     assert_eq!(rows[0]["failed"], 0);
-    for stranger in [tls("others", "client"), "--insecure".to_owned()] {
+    for (stranger, why) in [
+        (tls("others", "client"), "the peer's certificate is not of this side's authority"),
+        (
+            "--insecure".to_owned(),
+            "the peer asks for certificates (TLS), and this side does without",
+        ),
+    ] {
         let told = place.refusal(&search(&stranger));
-        assert!(told.contains("of the 2 servers of the topology these did not answer"), "{told}");
+        let begin = "of the 2 servers of the topology these cannot be asked: server 0 at 127.";
+        assert!(told.contains(begin) && told.matches(why).count() == 2, "{told}");
+    }
+    // Another topology of servers that are there.
+    let topology = std::fs::read_to_string(place.path("cluster.toml")).unwrap();
+    place.write("red.toml", topology.replacen("cluster = \"", "cluster = \"red-", 1).as_bytes());
+    let red = search(&tls("certificates", "client")).replace("cluster.toml", "red.toml");
+    let told = place.refusal(&red);
+    assert!(told.contains("cannot be asked: ") && told.contains("`red-"), "{told}");
+    drop(serving);
+    // A server that shows the certificate of another one.
+    let serve = "cluster serve --topology cluster.toml --index index --buffered --server 0";
+    let told = place.refusal(&format!("{serve} {}", tls("certificates", "server-1")));
+    assert!(told.contains("--tls-cert is not of `server-0`"), "{told}");
+}
+
+#[test]
+fn a_server_tells_once_why_somebody_is_no_peer() {
+    let (place, _) = place();
+    let log = std::fs::File::create(place.path("log")).unwrap();
+    let line =
+        "cluster serve --topology cluster.toml --insecure --server 0 --index index --buffered";
+    let mut first = place.command(line).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+    BufReader::new(first.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let serving = [Serving(first), Serving::start(&place, 1)];
+    let made = place.run("cluster certificates --topology cluster.toml --out certificates");
+    assert!(made.status.success());
+    let tls = "--tls-ca certificates/ca.pem --tls-cert certificates/client.pem \
+               --tls-key certificates/client.key";
+    for _ in 0..2 {
+        place.refusal(&SEARCH.replace("--insecure", tls));
     }
     drop(serving);
+    let said = std::fs::read_to_string(place.path("log")).unwrap();
+    let told = said.lines().filter(|line| line.contains(": the peer asks for certificates"));
+    assert_eq!(told.count(), 1, "{said}");
 }
 
 /// A one-dimensional `.npy` of 64-bit integers.
@@ -256,6 +296,12 @@ fn filters_are_read_where_the_rows_are() {
     let refused = |more: &str| place.refusal(&format!("{SEARCH} {more}"));
     assert!(refused("--filter size<3").contains("size"));
     assert!(refused("--filter down<").contains("down<"));
+    // The one that lacks a column says so, whoever was asked.
+    drop(serving);
+    let serving = [("--insecure", 0), (columns, 1)]
+        .map(|(columns, number)| Serving::start_as(&place, number, columns));
+    let told = refused("--filter row<40&&down>=2960");
+    assert!(told.contains("server 0: ") && told.contains("down"), "{told}");
     let few =
         "cluster serve --topology cluster.toml --insecure --server 0 --index index --buffered";
     drop(serving);

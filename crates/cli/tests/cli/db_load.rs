@@ -42,6 +42,26 @@ fn files_are_loaded_once_each_with_keys_that_count_on() {
 }
 
 #[test]
+fn what_was_loaded_before_is_not_reckoned_again_and_its_index_is_built() {
+    let place = place();
+    let estimates = |line: &str| {
+        let out = place.run(line);
+        assert!(out.status.success(), "{out:?}");
+        let told = String::from_utf8(out.stderr).unwrap();
+        told.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let first = estimates("db load d c a.u8bin --create l2 --no-index");
+    let line = "db load d c a.u8bin";
+    let again = estimates(&format!("{line} --no-index"));
+    let there = "loading a.u8bin: 0 of 3,000 rows, the others were loaded before, about 0.0 s";
+    assert!(again[0].starts_with(there), "{again:?}");
+    assert!(first[1].starts_with("then the index of `vector`: about "), "{first:?}");
+    assert_eq!(again[1], first[1], "the index is of as many rows");
+    let report = place.json(line).remove(0);
+    assert_eq!((&report["resumed_at"], &report["indexes"][0]), (&3000.into(), &"vector".into()));
+}
+
+#[test]
 fn what_cannot_be_loaded_is_refused() {
     let place = place();
     assert!(place.refusal("db load d c a.u8bin").contains("no database"));
@@ -55,6 +75,10 @@ fn what_cannot_be_loaded_is_refused() {
         refusal.contains("wide.u8bin") && refusal.contains(&format!("vectors of {}", DIM + 1)),
         "{refusal}"
     );
+    place.write("float.fbin", &u8bin(2, DIM, &[0; 2 * 4 * DIM]));
+    let refusal = place.refusal("db load d c float.fbin");
+    assert!(refusal.starts_with("pipeann: float.fbin: field `vector` is "), "{refusal}");
+    assert_eq!(refusal.matches("was given").count(), 1, "it is told once: {refusal}");
     place.write("short.u8bin", &u8bin(20, DIM, &[0; 17]));
     let refusal = place.refusal("db load d c short.u8bin");
     assert!(refusal.contains("the file has 25 bytes"), "{refusal}");

@@ -87,11 +87,14 @@ fn what_cannot_be_imported_is_named_and_leaves_nothing() {
     let before = names(place.dir.path());
     for (line, message) in [
         ("--from old --metric l2", "--type is needed"),
+        ("--from old --metric l2", "no _metadata.bin beside it tells its vector type"),
         ("--from old --type u8", "--metric is needed"),
         ("--from old --metric l2 --type f32", "old_disk.index"),
         ("--from cut --metric l2 --type u8", "cut off"),
         ("--from other --metric l2 --type u8", "only the layout of DiskANN 0.7"),
-        ("--from none --metric l2 --type u8", "none_disk.index"),
+        ("--from none --metric l2 --type u8", "cannot open none_disk.index"),
+        ("--from none", "cannot open none_disk.index"),
+        ("--from nowhere/ann", "cannot open nowhere/ann_disk.index"),
     ] {
         let refused = place.refusal(&format!("import-diskann {line} --index index"));
         assert!(refused.contains(message), "{line}: {refused}");

@@ -12,6 +12,7 @@ use super::server::{Server, ServerCounters, ServerSettings};
 use super::work::{Walked, Walker};
 use crate::placement::Placement;
 use crate::transport::tcp::{OpenError, Sender, Settings, Tcp};
+use crate::transport::troubles::{LastTroubles, ToldTroubles};
 use crate::transport::{Event, Handler, Network};
 use crate::wire::PeerId;
 
@@ -64,7 +65,10 @@ impl<W: Walker> Done<W> {
     }
 }
 
-struct ServerSide<W>(Arc<Shared<W>>);
+struct ServerSide<W> {
+    shared: Arc<Shared<W>>,
+    told: ToldTroubles,
+}
 
 impl<W: Walker + Send> Handler for ServerSide<W> {
     fn event(&mut self, now: u64, net: &dyn Network, event: Event<'_>) {
@@ -73,14 +77,17 @@ impl<W: Walker + Send> Handler for ServerSide<W> {
             Event::Down { peer: PeerId::Server(_), .. } => Some(|others| *others -= 1),
             _ => None,
         };
-        self.0.lock().event(now, net, event);
+        if let Some(trouble) = self.told.note(now, &event) {
+            tracing::warn!("{trouble}");
+        }
+        self.shared.lock().event(now, net, event);
         if let Some(change) = change {
-            self.0.count(change);
+            self.shared.count(change);
         }
     }
 
     fn due(&mut self, now: u64, net: &dyn Network) -> Option<u64> {
-        Handler::due(&mut *self.0.lock(), now, net)
+        Handler::due(&mut *self.shared.lock(), now, net)
     }
 }
 
@@ -101,7 +108,8 @@ impl<W: Walker + Send + 'static> ServerHost<W> {
         let (others, changed) = (Mutex::default(), Condvar::new());
         let shared = Arc::new(Shared { server, sender: OnceLock::new(), others, changed });
         assert!(done.set(Done(Arc::downgrade(&shared))).is_ok(), "it is set here alone");
-        let tcp = Tcp::open(network, Some(listener), ServerSide(Arc::clone(&shared)))?;
+        let side = ServerSide { shared: Arc::clone(&shared), told: ToldTroubles::default() };
+        let tcp = Tcp::open(network, Some(listener), side)?;
         assert!(shared.sender.set(tcp.sender()).is_ok(), "it is set here alone");
         Ok(Self { tcp, shared })
     }
@@ -213,14 +221,19 @@ pub struct Client<M = Asker> {
 
 struct Asking<M> {
     asker: Mutex<M>,
-    /// A server came.
+    /// A server came, or did not.
     changed: Condvar,
+    troubles: Mutex<LastTroubles>,
     callers: Mutex<HashMap<u64, Give<Ended>>>,
 }
 
 impl<M> Asking<M> {
     fn asker(&self) -> MutexGuard<'_, M> {
         self.asker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn troubles(&self) -> MutexGuard<'_, LastTroubles> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands ends to those who wait for them.
@@ -242,10 +255,14 @@ struct ClientSide<M>(Arc<Asking<M>>);
 
 impl<M: Asks> Handler for ClientSide<M> {
     fn event(&mut self, now: u64, net: &dyn Network, event: Event<'_>) {
-        let up = matches!(event, Event::Up { .. });
+        let changes =
+            matches!(event, Event::Up { .. } | Event::Down { .. } | Event::Refused { .. });
+        if changes {
+            self.0.troubles().note(&event);
+        }
         let mut asker = self.0.asker();
         asker.event(now, net, event);
-        if up {
+        if changes {
             self.0.changed.notify_all();
         }
         let ended = asker.take_ended();
@@ -282,7 +299,8 @@ impl<M: Asks> Client<M> {
     pub fn over(network: Settings, machine: M) -> Result<Self, OpenError> {
         let placement = Arc::new(network.placement.clone());
         let asker = Mutex::new(machine);
-        let shared = Arc::new(Asking { asker, changed: Condvar::new(), callers: Mutex::default() });
+        let (changed, troubles, callers) = Default::default();
+        let shared = Arc::new(Asking { asker, changed, troubles, callers });
         let tcp = Tcp::open(network, None, ClientSide(Arc::clone(&shared)))?;
         Ok(Self { tcp, shared, placement })
     }
@@ -373,9 +391,44 @@ impl<M: Asks> Client<M> {
     /// Servers of the placement that cannot be asked now: they are not connected, or serve another index,
     /// or generation of it, than what is searched.
     pub fn missing(&self) -> Vec<u32> {
-        let asker = self.shared.asker();
+        self.missing_at(&self.shared.asker())
+    }
+
+    fn missing_at(&self, asker: &M) -> Vec<u32> {
         let servers = self.placement.servers().iter().map(|server| server.number);
         servers.filter(|server| !asker.is_up(*server)).collect()
+    }
+
+    /// [`missing`](Self::missing) servers for people: each with its address, and the last trouble with it.
+    pub fn missing_in_words(&self) -> String {
+        let missing = self.missing();
+        let troubles = self.shared.troubles();
+        let servers = self.placement.servers().iter();
+        let missing = servers.filter(|server| missing.contains(&server.number)).map(|server| {
+            let words = troubles.words(server.number);
+            format!("server {} at {} ({words})", server.number, server.address)
+        });
+        missing.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether no [`missing`](Self::missing) server comes by waiting: certificates, topologies or indexes of
+    /// the two sides do not go together.
+    pub fn waits_in_vain(&self) -> bool {
+        self.in_vain(&self.shared.asker())
+    }
+
+    fn in_vain(&self, asker: &M) -> bool {
+        let (missing, troubles) = (self.missing_at(asker), self.shared.troubles());
+        !missing.is_empty() && missing.iter().all(|server| troubles.is_lasting(*server))
+    }
+
+    /// As [`wait_up`](Self::wait_up), and no longer than it is of use.
+    pub fn meet(&self, servers: usize, at_most: Duration) -> bool {
+        let few = |asker: &mut M| asker.up() < servers && !self.in_vain(asker);
+        let asker = self.shared.asker();
+        let waited = self.shared.changed.wait_timeout_while(asker, at_most, few);
+        let (asker, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        asker.up() >= servers
     }
 
     /// Waits until so many servers are connected, whatever they serve. False where that takes longer.

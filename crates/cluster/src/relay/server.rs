@@ -211,7 +211,11 @@ impl<W: Walker> Server<W> {
             Walked::Leaves { partition, state, .. } => Leaving::State { partition, state },
             Walked::Done { hits, stats, .. } => Leaving::Answer { hits, stats },
             Walked::Scored { scores, .. } => Leaving::Scored(scores),
-            Walked::Failed { code, words, .. } => Leaving::Failure { code, partition: None, words },
+            Walked::Failed { code, words, .. } => {
+                // Servers may have been started with different columns, and that is told by one of them.
+                let words = format!("server {}: {words}", self.settings.number);
+                Leaving::Failure { code, partition: None, words }
+            }
         };
         self.leave(now, net, query, leaving);
     }

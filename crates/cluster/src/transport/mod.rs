@@ -9,6 +9,7 @@
 mod flow;
 pub mod sim;
 pub mod tcp;
+pub(crate) mod troubles;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -54,6 +55,12 @@ pub enum Why {
     /// No secure connection came about.
     #[error("TLS: {0}")]
     Tls(String),
+    /// What the peer sends is no TLS.
+    #[error("TLS: the peer does without certificates, and this side has some")]
+    NoTls,
+    /// What the peer sends is TLS, and not expected here.
+    #[error("the peer asks for certificates (TLS), and this side does without")]
+    SpeaksTls,
     /// The peer's certificate does not carry the name of who it claims to be.
     #[error("the certificate of {peer} does not carry its name: {words}")]
     NotNamed {

@@ -1,22 +1,25 @@
 //! Keeps a server under its lease: joins, renews, and joins again when the lease was lost or its key
 //! is gone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::sleep;
+use uuid::Uuid;
 
 use super::calls::proto::{KeyValue, TxnRequest};
 use super::founding::charter;
 use super::holding::{Holding, Tenure};
 use super::shared::Shared;
 use super::transactions::{at, one, put};
-use crate::Error;
+use super::watching;
 use crate::lease::Countdown;
 use crate::notices::Noticed;
 use crate::records::{AddressHolder, KeyRecord, ServerSeat};
 use crate::view::KeyCell;
+use crate::{Error, ServerInfo};
 
 /// How soon what has failed is tried again.
 const RETRY: Duration = Duration::from_millis(150);
@@ -25,7 +28,12 @@ const RETRY: Duration = Duration::from_millis(150);
 pub(super) async fn join_patiently(holding: &Holding, patience: Duration) -> Result<(), Error> {
     let until = holding.shared.clock.now() + patience;
     loop {
-        match join(holding).await {
+        // Of two that join at the same moment the later one sees the other.
+        let joined = match join(holding).await {
+            Ok(()) => watching::servers(&holding.shared).await,
+            failed => failed,
+        };
+        match joined {
             Err(e @ (Error::Duplicate { .. } | Error::Unreachable { .. } | Error::Late(_))) => {
                 if holding.shared.clock.now() >= until {
                     return Err(e);
@@ -146,7 +154,9 @@ pub(super) async fn keep(holding: Arc<Holding>, kept: watch::Sender<bool>) {
     let nudge = Arc::clone(&holding.nudge);
     let wake = Box::new(move || nudge.notify_one());
     let notices = holding.shared.view.subscribers.subscribe(Some(wake), None);
+    let mut warned = BTreeSet::new();
     let work = async {
+        look_beside(&holding, &mut warned);
         loop {
             let wait = step(&holding).await;
             tokio::select! {
@@ -157,6 +167,7 @@ pub(super) async fn keep(holding: Arc<Holding>, kept: watch::Sender<bool>) {
                         std::iter::from_fn(|| notices.try_next()).map(of_servers).collect();
                     if told.contains(&true) {
                         look_for_myself(&holding).await;
+                        look_beside(&holding, &mut warned);
                     }
                 }
             }
@@ -240,5 +251,28 @@ async fn look_for_myself(holding: &Holding) {
     let Ok(found) = holding.shared.calls.range(one(&key)).await else { return };
     if found.kvs.first().is_none_or(|it| it.mod_revision != tenure.revision) {
         lose(holding, "its key is gone from etcd");
+    }
+}
+
+/// Warns once of each server that cannot stand beside this one, and is there: since both joined while the
+/// other was away, or since it is of before and does not tell what it asks of those who call.
+fn look_beside(holding: &Holding, warned: &mut BTreeSet<(Uuid, u64)>) {
+    let servers = holding.shared.view.servers();
+    let one = |it: &ServerInfo| (it.id, it.started_ms);
+    warned.retain(|known| servers.iter().any(|it| one(it) == *known));
+    for other in servers.iter().filter(|it| it.id != holding.info.id) {
+        let untold = holding.info.guards.is_some() && other.guards.is_none();
+        let why = match holding.info.check_beside(other) {
+            Err(why) => why.to_string(),
+            Ok(()) if untold => format!(
+                "the server {} at {}, of version {}, does not tell what it asks of those who call: it has \
+                 to ask the same as this one",
+                other.name, other.address, other.version
+            ),
+            Ok(()) => continue,
+        };
+        if warned.insert(one(other)) {
+            tracing::warn!("{why}");
+        }
     }
 }

@@ -72,7 +72,23 @@ async fn follow(shared: &Shared, listed: Option<i64>) -> Result<Infallible, Erro
 /// Reads all keys that the view holds, as of one revision, which is returned.
 pub(super) async fn list(shared: &Shared) -> Result<i64, Error> {
     shared.tallies.lists.add();
-    let (mut key, range_end) = shared.keys.listed();
+    let (revision, cells) = read(shared, shared.keys.listed()).await?;
+    shared.view.replace(cells);
+    Ok(revision)
+}
+
+/// Reads which servers are there now, whatever the watch has told until now.
+pub(super) async fn servers(shared: &Shared) -> Result<(), Error> {
+    let (_, cells) = read(shared, shared.keys.servers()).await?;
+    cells.into_iter().for_each(|cell| shared.view.apply(cell));
+    Ok(())
+}
+
+/// Reads the keys of a range, as of one revision.
+async fn read(
+    shared: &Shared,
+    (mut key, range_end): (String, String),
+) -> Result<(i64, Vec<KeyCell>), Error> {
     let mut revision = 0;
     let mut cells = Vec::new();
     loop {
@@ -99,8 +115,7 @@ pub(super) async fn list(shared: &Shared) -> Result<i64, Error> {
             _ => break,
         }
     }
-    shared.view.replace(cells);
-    Ok(revision)
+    Ok((revision, cells))
 }
 
 /// More keys than a view holds are not read.

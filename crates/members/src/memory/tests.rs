@@ -42,6 +42,7 @@ fn info(id: u128) -> ServerInfo {
         formats: SharedFormats::FIRST,
         regions: Vec::new(),
         key: ServerKey::default(),
+        guards: None,
         started_ms: 0,
     }
 }

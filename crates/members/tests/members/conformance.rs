@@ -31,6 +31,7 @@ fn on_etcd() {
 /// `patience` is how long shards may be shared anew: of processes one may stall while they are shared.
 fn all(make: Make<'_>, patience: Duration) {
     who_joins_is_seen_until_it_leaves(make);
+    who_joins_sees_all_who_joined_before(make);
     one_of_several_leads_and_terms_grow(make);
     shards_are_shared_and_handed_over(make, patience);
     duplicates_are_refused_by_name(make);
@@ -63,6 +64,15 @@ fn who_joins_is_seen_until_it_leaves(make: Make<'_>) {
     await_equal("servers", &vec![String::from("server 2")], || names(&*b));
     drop(second);
     await_equal("servers", &Vec::<String>::new(), || names(&*a));
+}
+
+fn who_joins_sees_all_who_joined_before(make: Make<'_>) {
+    let ends = [make(), make(), make(), make()];
+    let mut members = Vec::new();
+    for (id, end) in (1..).zip(&ends) {
+        members.push(end.join(info(id)).unwrap());
+        assert_eq!(end.servers().len(), members.len(), "whatever a watch has told until now");
+    }
 }
 
 fn one_of_several_leads_and_terms_grow(make: Make<'_>) {

@@ -24,6 +24,7 @@ fn two_clusters_of_one_name_are_told_apart() {
     other.cluster = Uuid::from_u128(5);
     let error = refused(&[&etcd.url()], other.clone());
     assert!(matches!(&error, Error::OtherCluster { name, .. } if name == "blue"), "{error}");
+    assert!(error.to_string().contains("`etcdctl del --prefix /pipeann/blue/` frees"), "{error}");
     other.cluster_name = "green".into();
     let second = Etcd::connect(&[&etcd.url()], other).unwrap();
     let _member = second.join(info(1)).unwrap();

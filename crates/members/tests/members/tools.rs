@@ -25,6 +25,7 @@ pub(crate) fn info(id: u128) -> ServerInfo {
         formats: SharedFormats::FIRST,
         regions: vec!["eu".into()],
         key: ServerKey::default(),
+        guards: None,
         started_ms: 7,
     }
 }

@@ -3,6 +3,7 @@
 mod ending;
 mod etcd;
 mod figures;
+mod guards;
 mod joined;
 mod peers;
 
@@ -14,13 +15,14 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use pipeann_db::database::{Database, DatabaseOptions};
 use pipeann_members::{Coordinator, ServerInfo, ServerKey};
-use pipeann_milvus::PeerTls;
+use pipeann_milvus::{PeerTls, ServeOptions};
 use pipeann_replica::{ClusterMembership, FORMATS, Replica, ReplicaFile};
 use pipeann_store::ClusterStore;
 use uuid::Uuid;
 
 pub(crate) use self::ending::{EndCause, ServerEnding};
 pub use self::etcd::EtcdArgs;
+use self::guards::guards;
 pub(crate) use self::joined::JoinedServer;
 use self::peers::ClusterPeers;
 use crate::opening::{now, parse_limit};
@@ -124,7 +126,7 @@ impl Opened {
     }
 }
 
-/// Where a server is reached, and what it shows.
+/// Where a server is reached, what it shows, and what it asks.
 pub(crate) struct Listens<'a> {
     /// By which host.
     pub(crate) host: &'a str,
@@ -132,6 +134,8 @@ pub(crate) struct Listens<'a> {
     pub(crate) port: u16,
     /// Its certificate and key, in PEM, where it has one.
     pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// What it asks of those who call.
+    pub(crate) asks: &'a ServeOptions,
 }
 
 impl ServersArgs {
@@ -198,6 +202,7 @@ impl ServersArgs {
             formats: FORMATS,
             regions: Vec::new(),
             key: ServerKey::draw(),
+            guards: Some(guards(listens.asks, self.peer_ca.is_some())),
             started_ms: now().0,
         };
         let etcd: Arc<dyn Coordinator> = Arc::new(etcd);

@@ -384,6 +384,7 @@ mod tests {
             formats: SharedFormats::FIRST,
             regions: Vec::new(),
             key,
+            guards: None,
             started_ms: 1,
         }
     }

@@ -7,7 +7,7 @@ mod etcd_process;
 mod tools;
 
 use std::fs::Permissions;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -49,6 +49,16 @@ impl Drop for ServerProcess {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+#[test]
+fn a_memory_limit_under_which_nothing_could_be_written_is_refused_with_the_least_that_would_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut refused = ServerProcess::start(dir.path(), &["--port", "0", "--memory-limit", "1MiB"]);
+    assert_eq!(refused.0.wait().unwrap().code(), Some(1));
+    let mut said = String::new();
+    refused.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.contains("set the limit to at least 4194304 bytes"), "{said}");
 }
 
 #[test]

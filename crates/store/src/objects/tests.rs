@@ -70,6 +70,9 @@ fn urls_are_read_or_refused() {
         assert!(error.to_string().contains(wrong), "{error}");
         assert_eq!(error.advice(), Advice::FixInput);
     }
+    let said = |url| StoreUrl::parse(url).unwrap_err().to_string();
+    assert!(said("/tmp/x").contains("file:///tmp/x"), "{}", said("/tmp/x"));
+    assert!(said("store").contains("file:///DIRECTORY"), "{}", said("store"));
 }
 
 /// Names below a prefix, folders, listings after a name.

@@ -24,7 +24,13 @@ impl StoreUrl {
     /// Reads a URL; a scheme that is not known is refused by name.
     pub fn parse(url: &str) -> Result<Self, ObjectsError> {
         let wrong = |why: &str| ObjectsError::Url { url: url.to_owned(), why: why.to_owned() };
-        let (scheme, rest) = url.split_once("://").ok_or_else(|| wrong("has no scheme"))?;
+        let schemeless = || match url.starts_with('/') {
+            true => wrong(&format!("is no URL; a directory is file://{url}")),
+            false => wrong(
+                "is no URL; file:///DIRECTORY, with its whole path, and s3://BUCKET/PREFIX are",
+            ),
+        };
+        let (scheme, rest) = url.split_once("://").ok_or_else(schemeless)?;
         if rest.contains(['?', '#']) {
             return Err(wrong("may have no query and no fragment"));
         }

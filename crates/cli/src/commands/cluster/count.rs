@@ -84,6 +84,7 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
     if !args.json {
         print_line(&table.header())?;
     }
+    let lists = args.lists();
     // What one server gave, by list.
     let mut one: Vec<Vec<Same>> = Vec::new();
     for (nth, &servers) in args.servers.iter().enumerate() {
@@ -91,7 +92,7 @@ pub(crate) fn run(args: &CountArgs) -> Result<()> {
         let resolver = filters.as_ref().map(|_| &resolver as &Filters<'_>);
         let mut cluster = LocalCluster::open(&args.index.index, &options, sizes, resolver)
             .with_context(|| format!("opening {}", args.index.index.display()))?;
-        for (at, &list) in args.list.iter().enumerate() {
+        for (at, &list) in lists.iter().enumerate() {
             let policy = policy.clone();
             let params = SearchParams { k: args.k, list, policy, ..SearchParams::default() };
             params.validate()?;

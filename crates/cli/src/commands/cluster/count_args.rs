@@ -8,6 +8,10 @@ use super::modes::{Choosing, Together};
 use crate::columns::{ColumnArgs, FilterArgs};
 use crate::opening::IndexArgs;
 use crate::policy::PolicyArgs;
+use crate::searching::lists;
+
+/// Lengths of the candidate list that are counted where none are named and `--k` is not longer.
+const USUAL_LISTS: [usize; 5] = [20, 30, 40, 60, 100];
 
 /// Count what searches of a cluster would read, and how often and in how many bytes they would go
 /// from server to server
@@ -47,8 +51,9 @@ pub(crate) struct CountArgs {
     #[command(flatten)]
     pub(super) filter: FilterArgs,
     /// Lengths of the candidate list: longer finds more and reads more
-    #[arg(long, value_name = "N,N,..", value_delimiter = ',', default_value = "20,30,40,60,100")]
-    pub(super) list: Vec<usize>,
+    /// [default: those of 20,30,40,60,100 that --k results fit into]
+    #[arg(long, value_name = "N,N,..", value_delimiter = ',')]
+    list: Vec<usize>,
     /// Codes that are ranked in the time of one page read, which decides whether a search among few
     /// rows ranks them all or walks the graph. Searches outside of counts learn it from themselves
     #[arg(long, value_name = "N", default_value_t = 2500)]
@@ -65,6 +70,14 @@ pub(crate) struct CountArgs {
     pub(super) hits: bool,
 }
 
+impl CountArgs {
+    /// Lengths of the candidate list that are counted.
+    pub(super) fn lists(&self) -> Vec<usize> {
+        let each = self.modes.mode.and(self.modes.choosing.each);
+        lists(&self.list, &USUAL_LISTS, each.map_or(self.k, |each| each as usize))
+    }
+}
+
 /// Which mode is counted, and what it needs.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ModeArgs {
@@ -77,4 +90,32 @@ pub(super) struct ModeArgs {
     /// servers
     #[arg(long, value_name = "DIR")]
     pub(super) separate: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    /// `count` as it is called.
+    #[derive(Debug, clap::Parser)]
+    struct Called {
+        #[command(flatten)]
+        count: CountArgs,
+    }
+
+    #[test]
+    fn the_usual_lists_are_those_that_the_results_fit_into() {
+        let lists = |line: &str| {
+            let words = ["count", "--index", "i", "--queries", "q.u8bin"].into_iter();
+            let all = words.chain(line.split_whitespace());
+            Called::try_parse_from(all).unwrap().count.lists()
+        };
+        assert_eq!(lists(""), [20, 30, 40, 60, 100]);
+        assert_eq!(lists("--k 50"), [60, 100]);
+        assert_eq!(lists("--k 200"), [200, 400]);
+        assert_eq!(lists("--k 50 --list 20"), [20], "as it is named");
+        assert_eq!(lists("--k 50 --mode scatter --each 40"), [40, 60, 100]);
+    }
 }

@@ -83,7 +83,7 @@ pub(super) fn run(args: &CountArgs) -> Result<()> {
         let placement = Arc::new(shared(whole.partitions(), servers)?);
         let mut counted = open(args, &options, &placement, mode)?;
         let nearest = nearest(args)?;
-        for &list in &args.list {
+        for list in args.lists() {
             let before = counted.pages();
             let answers = ask(args, &mut counted, &placement, queries, nearest.as_ref(), list)?;
             let pages = counted.pages().into_iter().zip(before).map(|(after, at)| after - at);

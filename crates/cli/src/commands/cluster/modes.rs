@@ -165,11 +165,19 @@ impl ModeClient {
         })
     }
 
-    /// Waits until so many servers can be asked. False where that takes longer.
-    pub(super) fn wait_up(&self, servers: usize, at_most: Duration) -> bool {
+    /// Waits until so many servers can be asked. False where that takes longer, or waiting is of no use.
+    pub(super) fn meet(&self, servers: usize, at_most: Duration) -> bool {
         match self {
-            Self::Passing(client, _) => client.wait_up(servers, at_most),
-            Self::Keeping(client, _) => client.wait_up(servers, at_most),
+            Self::Passing(client, _) => client.meet(servers, at_most),
+            Self::Keeping(client, _) => client.meet(servers, at_most),
+        }
+    }
+
+    /// Servers that cannot be asked, and why; and whether they cannot however long one waits.
+    pub(super) fn missing_in_words(&self) -> (String, bool) {
+        match self {
+            Self::Passing(client, _) => (client.missing_in_words(), client.waits_in_vain()),
+            Self::Keeping(client, _) => (client.missing_in_words(), client.waits_in_vain()),
         }
     }
 

@@ -69,7 +69,6 @@ impl OperatorArgs {
 
     /// Connects to etcd; nothing begins there.
     pub(super) fn connect(&self, cluster_id: Uuid) -> Result<Etcd> {
-        ensure!(!self.etcd.urls.is_empty(), "--etcd URLS is needed: it knows the servers");
         self.etcd.connect(&self.cluster, cluster_id, false)
     }
 
@@ -96,6 +95,9 @@ impl OperatorArgs {
 /// Have a server of a database (`pipeann serve --cluster`) end in order: it hands its lead over, takes
 /// no more calls, answers those under way, and ends with the code 0
 #[derive(Debug, Args)]
+#[command(mut_arg("etcd", |etcd| etcd.required(true).help(
+    "Where etcd tells servers of each other, and by which the server is asked to end: URLs with commas between"
+)))]
 pub(crate) struct DrainArgs {
     /// The server: its name, its address or its id, as `pipeann cluster status` shows them
     #[arg(value_name = "SERVER")]
@@ -197,6 +199,7 @@ mod tests {
             formats: SharedFormats::FIRST,
             regions: Vec::new(),
             key: ServerKey::default(),
+            guards: None,
             started_ms: 0,
         }
     }
@@ -224,13 +227,23 @@ mod tests {
     #[test]
     fn nobody_waits_for_ever() {
         let called = |wait: &str| {
-            let all = ["drain", "a", "--cluster", "c", "--store", "file:///s", "--wait", wait];
+            let of = ["drain", "a", "--cluster", "c", "--store", "file:///s"];
+            let all = of.into_iter().chain(["--etcd", "http://e", "--wait", wait]);
             <Called as clap::Parser>::try_parse_from(all)
         };
         assert_eq!(called("60").unwrap().drain.wait, 60);
         for wait in [u64::MAX, LONGEST_S + 1] {
             assert!(called(&wait.to_string()).is_err(), "{wait}");
         }
+    }
+
+    #[test]
+    fn it_asks_for_etcd() {
+        let of = ["drain", "a", "--cluster", "c", "--store", "file:///s"];
+        let refused = <Called as clap::Parser>::try_parse_from(of).unwrap_err().to_string();
+        assert!(refused.contains("--etcd <URLS>"), "{refused}");
+        let mut command = <Called as clap::CommandFactory>::command();
+        assert!(!command.render_long_help().to_string().contains("one server alone"));
     }
 
     #[test]

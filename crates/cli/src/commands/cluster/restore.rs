@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use clap::Args;
 use jiff::Timestamp;
 use pipeann_db::catalog::UnixMs;
 use pipeann_db::database::DatabaseOptions;
-use pipeann_replica::{RestoredLog, restore_into_store, restore_to_directory};
+use pipeann_replica::{RestoreError, RestoredLog, restore_into_store, restore_to_directory};
 use pipeann_server::opening::now;
 use pipeann_server::privacy;
 use pipeann_store::ClusterStore;
@@ -77,6 +77,19 @@ fn shown(UnixMs(ms): UnixMs) -> String {
     moment.map_or_else(|| format!("{ms} ms"), |moment| moment.to_string())
 }
 
+/// Why a moment was not restored; moments as `--at` takes them.
+fn failed(at: UnixMs, error: RestoreError) -> Error {
+    let earliest = match &error {
+        RestoreError::NotCovered { from: Some(from), .. } if *from > at => Some(shown(*from)),
+        _ => None,
+    };
+    let told = match earliest {
+        Some(earliest) => Error::msg(format!("{error}; the earliest moment is {earliest}")),
+        None => Error::new(error),
+    };
+    told.context(format!("restoring {}", shown(at)))
+}
+
 /// Runs `pipeann cluster restore`.
 pub(crate) fn restore(args: &ClusterRestoreArgs) -> Result<()> {
     privacy::begin();
@@ -87,19 +100,19 @@ pub(crate) fn restore(args: &ClusterRestoreArgs) -> Result<()> {
         AskedMoment::Now => now_ms,
         AskedMoment::At(at) => at,
     };
-    let failed = || format!("restoring {}", shown(at));
+    let failed = |error| failed(at, error);
     let (restored, place) = match (&args.to, &args.into, &args.named) {
         (None, Some(url), Some(name)) => {
             let into = ClusterStore::open(url, name);
             let into = into.with_context(|| format!("opening the store at {url}"))?;
             let scratch = args.scratch.as_deref().map(|dir| (dir, DatabaseOptions::new(now)));
             let restored = restore_into_store(&store, (at, now_ms), &into, scratch);
-            (restored.with_context(failed)?, url.clone())
+            (restored.map_err(failed)?, url.clone())
         }
         (Some(dir), ..) => {
             let options = DatabaseOptions::new(now);
             let restored = restore_to_directory(&store, (at, now_ms), dir, options);
-            (restored.with_context(failed)?, dir.display().to_string())
+            (restored.map_err(failed)?, dir.display().to_string())
         }
         (None, ..) => anyhow::bail!("--to DIR or --into URL is needed"),
     };
@@ -131,5 +144,25 @@ mod tests {
             parse_moment(bad).unwrap_err();
         }
         assert_eq!(shown(UnixMs(1500)), "1970-01-01T00:00:01.5Z");
+    }
+
+    #[test]
+    fn the_earliest_moment_is_told_as_it_can_be_asked_for() {
+        let refused = |at: u64, from: Option<u64>| {
+            let (moment, from, why) = (UnixMs(at), from.map(UnixMs), "it is later".to_owned());
+            let error = failed(moment, RestoreError::NotCovered { moment, from, why });
+            error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ")
+        };
+        let said = refused(1_577_836_800_000, Some(1_795_891_366_995));
+        assert_eq!(
+            said,
+            "restoring 2020-01-01T00:00:00Z: the store does not cover that moment: it is later; the \
+             earliest moment is 2026-11-28T18:42:46.995Z"
+        );
+        let (_, earliest) = said.rsplit_once(' ').unwrap();
+        assert_eq!(parse_moment(earliest), Ok(AskedMoment::At(UnixMs(1_795_891_366_995))));
+        // It is another thing that it lacks.
+        assert!(!refused(2000, Some(1000)).contains("earliest"));
+        assert!(!refused(2000, None).contains("earliest"));
     }
 }

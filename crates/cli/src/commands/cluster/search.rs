@@ -23,7 +23,7 @@ use super::modes::{Choosing, ModeClient, Steps, Together};
 use super::times::{LateBegins, part_us};
 use crate::columns::FilterArgs;
 use crate::measure::{Latency, rounded};
-use crate::searching::split;
+use crate::searching::{lists, split};
 use crate::table::{Table, print_json, print_line};
 use crate::truth::Truth;
 use crate::vectors_file::VectorsFile;
@@ -32,6 +32,8 @@ use crate::vectors_file::VectorsFile;
 const MEETING: Duration = Duration::from_secs(10);
 /// How often a state may go from one server to another.
 const HOPS: u16 = 1000;
+/// Lengths of the candidate list that are asked with where none are named and `--k` is not longer.
+const USUAL_LISTS: [usize; 2] = [20, 40];
 
 /// Search over the servers of a cluster, and measure recall, latency, throughput, reads and hops
 #[derive(Debug, Args)]
@@ -61,7 +63,8 @@ pub(crate) struct How {
     #[arg(long, default_value_t = 10)]
     k: u32,
     /// Lengths of the candidate list: longer finds more and reads more
-    #[arg(long, value_name = "N,N,..", value_delimiter = ',', default_value = "20,40")]
+    /// [default: those of 20,40 that --k results fit into]
+    #[arg(long, value_name = "N,N,..", value_delimiter = ',')]
     list: Vec<u32>,
     /// Reads in flight for each query; with --mode distributed-ann, nodes expanded in a step
     /// [default: 2, and 64 with --mode baton]
@@ -201,17 +204,19 @@ pub(crate) fn search(
         waiting: how.in_flight.saturating_mul(servers),
     };
     let client = ModeClient::open(network, settings, how.mode, &how.choosing)?;
-    if !client.wait_up(servers, MEETING) {
-        let missing = client.missing();
-        let names: Vec<_> = missing.iter().map(u32::to_string).collect();
-        let (names, seconds) = (names.join(", "), MEETING.as_secs());
+    if !client.meet(servers, MEETING) {
+        let (missing, in_vain) = client.missing_in_words();
+        let told = match in_vain {
+            true => format!("cannot be asked: {missing}"),
+            false => format!("did not answer within {} s: {missing}", MEETING.as_secs()),
+        };
         ensure!(
-            how.partial && missing.len() < servers,
-            "of the {servers} servers of the topology these did not answer within {seconds} s: {names}"
+            how.partial && client.missing().len() < servers,
+            "of the {servers} servers of the topology these {told}"
         );
-        eprintln!("pipeann: servers that did not answer within {seconds} s: {names}");
+        eprintln!("pipeann: servers that {told}");
     }
-    for &list in &how.list {
+    for list in how.lists() {
         how.ask(&client, warm, list);
         tell(&how.batch(&client, asked, list, truth.as_ref())?)?;
     }
@@ -239,6 +244,20 @@ struct QueryOutcome {
 struct QueryBatch<'q>(VectorSet<'q>, &'q [Vec<u8>]);
 
 impl How {
+    /// Lengths of the candidate list that are asked with.
+    fn lists(&self) -> Vec<u32> {
+        if !self.list.is_empty() {
+            return self.list.clone();
+        }
+        let k = match self.within {
+            // Then it is but a limit.
+            Some(_) => 1,
+            None => self.choosing.each.unwrap_or(self.k),
+        };
+        let fitting = lists(&[], &USUAL_LISTS, k as usize);
+        fitting.into_iter().map(|list| u32::try_from(list).unwrap_or(u32::MAX)).collect()
+    }
+
     /// Whether what is asked for beside rows is of use in the mode.
     fn check_partial(&self) -> Result<()> {
         if self.mode == Together::DistributedAnn {
@@ -442,7 +461,30 @@ impl ClusterSearched {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    /// `search` as it is called.
+    #[derive(Debug, clap::Parser)]
+    struct Called {
+        #[command(flatten)]
+        how: How,
+    }
+
+    #[test]
+    fn the_usual_lists_are_those_that_the_results_fit_into() {
+        let lists = |line: &str| {
+            let words = ["search"].into_iter().chain(line.split_whitespace());
+            Called::try_parse_from(words).unwrap().how.lists()
+        };
+        assert_eq!(lists(""), [20, 40]);
+        assert_eq!(lists("--k 25"), [40]);
+        assert_eq!(lists("--k 50"), [50, 100]);
+        assert_eq!(lists("--k 50 --list 20,30"), [20, 30], "as they are named");
+        assert_eq!(lists("--k 50 --within ,9"), [20, 40]);
+        assert_eq!(lists("--k 50 --mode scatter --each 25"), [40]);
+    }
 
     #[test]
     fn clients_draw_numbers_that_are_not_their_processes() {

@@ -94,6 +94,12 @@ pub(crate) fn run(args: &ClusterServeArgs) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals cannot be waited for")?;
     let placement = args.joining.placement()?;
     let server = placement.server(args.server)?.clone();
+    let tls = args.joining.tls()?;
+    if let Some(tls) = &tls {
+        let named =
+            || format!("--tls-cert is not of `{}`, as the topology has it", server.tls_name);
+        tls.check_name(&server.tls_name).with_context(named)?;
+    }
     // Before the index is read: whoever is in the way should not cost that.
     let listener = tcp::listen(server.address)?;
     let own = Some(server.partitions.as_slice().into());
@@ -124,7 +130,7 @@ pub(crate) fn run(args: &ClusterServeArgs) -> Result<()> {
             codebook: origin.codebook,
         },
         slots: args.slots,
-        tls: args.joining.tls()?,
+        tls,
         limits: Limits::default(),
         seed: drawn(),
     };

@@ -20,6 +20,10 @@ const SHARD: u64 = 0;
 /// each has come, and how store and etcd are. Ends with an error where nobody leads, or something
 /// does not answer
 #[derive(Debug, Args)]
+#[command(mut_arg("etcd", |etcd| etcd.help(
+    "Where etcd tells who the servers are: URLs with commas between. Without it only the store is looked \
+     at, as of a cluster of one server, which has no etcd"
+)))]
 pub(crate) struct ClusterStatusArgs {
     #[command(flatten)]
     operator: OperatorArgs,
@@ -39,7 +43,8 @@ struct ClusterSight {
     leader: Option<LeadingServer>,
     /// What each says of itself, or why it says nothing.
     figures: Vec<Result<Value, String>>,
-    etcd_stale: bool,
+    /// Whether etcd answers; `None` where none is named.
+    etcd: Option<bool>,
 }
 
 /// The log in the store, and how long it took to find that out.
@@ -66,8 +71,9 @@ fn look(args: &ClusterStatusArgs) -> Result<ClusterSight> {
     let began = Instant::now();
     let store = args.operator.open_store();
     let id = store.as_ref().map_or(Uuid::nil(), ClusterStore::cluster_id);
-    let etcd = args.operator.connect(id)?;
-    let servers = etcd.servers();
+    let named = !args.operator.etcd.urls.is_empty();
+    let etcd = named.then(|| args.operator.connect(id)).transpose()?;
+    let servers = etcd.as_ref().map(|etcd| etcd.servers()).unwrap_or_default();
     let asked = ask_figures(
         &args.operator.servers(&servers)?,
         args.operator.token.as_deref(),
@@ -85,8 +91,9 @@ fn look(args: &ClusterStatusArgs) -> Result<ClusterSight> {
         let (begin, end) = log().context("reading the log")?;
         Ok(StoreSight { begin, end, took: began.elapsed() })
     });
-    let (leader, etcd_stale) = (etcd.leader(SHARD), etcd.stale_since().is_some());
-    Ok(ClusterSight { store, servers, leader, figures, etcd_stale })
+    let leader = etcd.as_ref().and_then(|etcd| etcd.leader(SHARD));
+    let etcd = etcd.map(|etcd| etcd.stale_since().is_none());
+    Ok(ClusterSight { store, servers, leader, figures, etcd })
 }
 
 fn number(figures: &Value, name: &str) -> u64 {
@@ -110,10 +117,10 @@ impl ClusterSight {
         if let Err(error) = &self.store {
             all.push(format!("the store: {error:#}"));
         }
-        if self.etcd_stale {
+        if self.etcd == Some(false) {
             all.push("etcd does not answer".into());
         }
-        if self.leader.is_none() {
+        if self.etcd.is_some() && self.leader.is_none() {
             all.push("no server leads".into());
         }
         for (server, figures) in self.servers.iter().zip(&self.figures) {
@@ -158,13 +165,29 @@ impl ClusterSight {
             "leader": self.leader.as_ref().map(|leader| leader.server.to_string()),
             "leader_address": self.leader.as_ref().map(|leader| &leader.address),
             "election_term": self.leader.as_ref().map(|leader| leader.term),
-            "log_end": end, "store": store, "etcd": {"answers": !self.etcd_stale},
+            "log_end": end, "store": store,
+            "etcd": self.etcd.map(|answers| json!({"answers": answers})),
             "servers": servers, "complaints": self.complaints(),
         })
     }
 
     fn print(&self, cluster: &str) -> Result<()> {
         let end = self.end();
+        if self.etcd.is_none() {
+            print_line(&format!(
+                "{cluster}: the log's newest object is {end}; who serves it is told with --etcd"
+            ))?;
+            return self.print_store();
+        }
+        self.print_servers(end)?;
+        let leader = self.leader.as_ref().map_or("nobody", |leader| &leader.address);
+        print_line(&format!("{cluster}: {leader} leads; the log's newest object is {end}"))?;
+        self.print_store()?;
+        let answers = self.etcd == Some(true);
+        print_line(&format!("etcd: {}", if answers { "answers" } else { "does not answer" }))
+    }
+
+    fn print_servers(&self, end: u64) -> Result<()> {
         let titles =
             ["server", "address", "version", "role", "term", "applied", "behind", "age, s"];
         let names = self.servers.iter().map(|server| &*server.name);
@@ -194,19 +217,47 @@ impl ClusterSight {
             }
             print_line(&table.line(&cells))?;
         }
-        let leader = self.leader.as_ref().map_or("nobody", |leader| &leader.address);
-        print_line(&format!("{cluster}: {leader} leads; the log's newest object is {end}"))?;
+        Ok(())
+    }
+
+    fn print_store(&self) -> Result<()> {
         match &self.store {
             Ok(store) => print_line(&format!(
                 "store: answers, {:.0} ms; its log begins with object {}",
                 store.took.as_secs_f64() * 1e3,
                 store.begin
-            ))?,
-            Err(error) => print_line(&format!("store: {error:#}"))?,
+            )),
+            Err(error) => print_line(&format!("store: {error:#}")),
         }
-        print_line(&format!(
-            "etcd: {}",
-            if self.etcd_stale { "does not answer" } else { "answers" }
-        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `status` as it is called.
+    #[derive(Debug, clap::Parser)]
+    struct Called {
+        #[command(flatten)]
+        status: ClusterStatusArgs,
+    }
+
+    #[test]
+    fn without_etcd_it_tells_the_store_and_the_log() {
+        let root = tempfile::tempdir().unwrap();
+        let url = format!("file://{}", root.path().display());
+        let sight = |url: &str| {
+            let words = ["status", "--cluster", "c", "--store", url];
+            look(&<Called as clap::Parser>::try_parse_from(words).unwrap().status).unwrap()
+        };
+        ClusterStore::open(&url, "c").unwrap();
+        let found = sight(&url);
+        assert_eq!(found.complaints(), [""; 0]);
+        let told = found.json("c");
+        assert_eq!(told["etcd"], Value::Null);
+        assert_eq!((&told["store"]["log_begin"], &told["log_end"]), (&json!(1), &json!(0)));
+        let gone = sight(&format!("{url}/nowhere")).complaints();
+        assert!(gone.len() == 1 && gone[0].starts_with("the store: "), "{gone:?}");
     }
 }

@@ -94,7 +94,7 @@ pub(super) fn load(args: &LoadArgs) -> Result<()> {
             build_indexes: !args.no_index && at + 1 == args.files.len(),
             ..named(args, at, &collection, source.identity())?
         };
-        say_estimate(path, &collection, rows)?;
+        say_estimate(path, &collection, rows, &options.name)?;
         let mut watch = Bar::new(rows, &cancel);
         let report = bulk::load(&collection, &mut source, &options, &mut watch);
         watch.bar.finish_and_clear();
@@ -178,12 +178,19 @@ fn key_column(schema: &Schema, first: i64) -> Result<Option<KeyColumn>> {
     Ok(Some(KeyColumn { field: key.name.clone(), first }))
 }
 
-fn say_estimate(path: &Path, collection: &Collection, rows: u64) -> Result<()> {
-    let estimate = bulk::estimate(collection, Some(rows))?;
+/// Says what the load of this name will take for the rows that it has not loaded yet.
+fn say_estimate(path: &Path, collection: &Collection, rows: u64, name: &str) -> Result<()> {
+    let loads = collection.loads()?;
+    let before = loads.iter().find(|load| load.name == name).map_or(0, |load| load.rows);
+    let new = rows.saturating_sub(before);
+    let estimate = bulk::estimate(collection, Some(new))?;
+    let what = match before {
+        0 => format!("{} rows", count(rows)),
+        _ => format!("{} of {} rows, the others were loaded before", count(new), count(rows)),
+    };
     eprintln!(
-        "loading {}: {} rows, about {}, {} of memory, {} on disk",
+        "loading {}: {what}, about {}, {} of memory, {} on disk",
         path.display(),
-        count(rows),
         duration(estimate.seconds),
         bytes(estimate.memory_bytes),
         bytes(estimate.disk_bytes),

@@ -157,6 +157,12 @@ impl Connection {
         Ok(Some((start, self.read)))
     }
 
+    /// Whether the first that came in is a record of TLS, where none is spoken here.
+    pub(super) fn begins_with_tls(&self) -> bool {
+        let begin = &self.input[..self.filled];
+        self.tls.is_none() && self.read == 0 && matches!(begin, [0x14..=0x17, 3, 0..=4, ..])
+    }
+
     /// What came in.
     pub(super) fn bytes(&self, (start, end): (usize, usize)) -> &[u8] {
         &self.input[start..end]

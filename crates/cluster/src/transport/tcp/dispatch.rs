@@ -18,7 +18,8 @@ impl From<Broken> for Why {
     fn from(broken: Broken) -> Self {
         match broken {
             Broken::Io(error) => Self::Io(error.kind()),
-            Broken::Tls(error) => Self::Tls(error.to_string()),
+            Broken::Tls(rustls::Error::InvalidMessage(_)) => Self::NoTls,
+            Broken::Tls(error) => Self::Tls(tls::words(&error)),
         }
     }
 }
@@ -61,7 +62,7 @@ impl Thread {
             let mut turns = 0;
             loop {
                 let turn = connection.fill(&mut self.scratch)?;
-                self.frames(now, token, entry, connection)?;
+                self.take_in(now, token, entry, connection)?;
                 match turn {
                     Turn::Drained => break,
                     Turn::Ended => return Err(Why::Closed),
@@ -78,9 +79,25 @@ impl Thread {
         if matches!(flushed, Err(Why::Io(_))) {
             // Whoever closes has said why before, and that may still lie here unread.
             connection.fill(&mut self.scratch)?;
-            self.frames(now, token, entry, connection)?;
+            self.take_in(now, token, entry, connection)?;
         }
         flushed
+    }
+
+    /// Reads frames, and tells TLS from what is no frame at all.
+    fn take_in(
+        &mut self,
+        now: u64,
+        token: Token,
+        entry: &mut Entry,
+        connection: &mut Connection,
+    ) -> Result<(), Why> {
+        match self.frames(now, token, entry, connection) {
+            Err(Why::Frame(_)) if entry.peer.is_none() && connection.begins_with_tls() => {
+                Err(Why::SpeaksTls)
+            }
+            read => read,
+        }
     }
 
     /// Writes what waits, as one run as long as the socket takes it.
@@ -232,7 +249,7 @@ impl Thread {
     pub(super) fn end(&mut self, now: u64, entry: Entry, why: &Why) {
         let mut connection = lock(&entry.connection);
         let leave = match why {
-            Why::Frame(_) | Why::OutOfTurn(_) | Why::Overrun | Why::NotReading => {
+            Why::Frame(_) | Why::SpeaksTls | Why::OutOfTurn(_) | Why::Overrun | Why::NotReading => {
                 Some(Leave::Garbage)
             }
             Why::Mismatch(_) | Why::NotNamed { .. } | Why::Taken(_) => Some(Leave::Refused),

@@ -17,6 +17,8 @@ use rustls::{
 pub struct Tls {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
+    /// This side's certificate.
+    own: CertificateDer<'static>,
 }
 
 /// Why certificates cannot be used.
@@ -45,6 +47,7 @@ impl Tls {
         }
         let roots = Arc::new(roots);
         let chain = read("the certificate", chain)?;
+        let own = chain[0].clone();
         let key =
             PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::Pem("the private key"))?;
 
@@ -68,7 +71,15 @@ impl Tls {
             .with_client_auth_cert(chain, key)
             .map_err(|error| unusable("the certificate")(&error))?;
         client.resumption = rustls::client::Resumption::disabled();
-        Ok(Self { client: Arc::new(client), server: Arc::new(server) })
+        Ok(Self { client: Arc::new(client), server: Arc::new(server), own })
+    }
+
+    /// Whether this side's certificate carries a name: a server's has to carry that of the topology.
+    ///
+    /// # Errors
+    /// [`TlsError::Unusable`], with the names that it carries.
+    pub fn check_name(&self, name: &str) -> Result<(), TlsError> {
+        named(&self.own, name).map_err(|words| TlsError::Unusable("the certificate", words))
     }
 
     /// A connection that was dialled, to a server of this name.
@@ -93,6 +104,32 @@ pub(super) fn carries(connection: &Connection, name: &str) -> Result<(), String>
         .peer_certificates()
         .and_then(|chain| chain.first())
         .ok_or_else(|| "no certificate".to_owned())?;
+    named(certificate, name)
+}
+
+/// Why no secure connection comes about, in words that tell whose certificate it is.
+pub(super) fn words(error: &rustls::Error) -> String {
+    use rustls::{AlertDescription as Alert, CertificateError, Error};
+    match error {
+        // An authority of the same name and another key is taken for ours until its signature is looked at.
+        Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        ) => "the peer's certificate is not of this side's authority".to_owned(),
+        Error::NoCertificatesPresented => "the peer shows no certificate".to_owned(),
+        Error::AlertReceived(
+            alert @ (Alert::UnknownCA
+            | Alert::DecryptError
+            | Alert::BadCertificate
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::CertificateRequired),
+        ) => format!("the peer does not accept this side's certificate ({alert:?})"),
+        other => other.to_string(),
+    }
+}
+
+/// Whether a certificate carries a name.
+fn named(certificate: &CertificateDer<'_>, name: &str) -> Result<(), String> {
     let parsed = ParsedCertificate::try_from(certificate).map_err(|error| error.to_string())?;
     let name = ServerName::try_from(name).map_err(|error| error.to_string())?;
     rustls::client::verify_server_name(&parsed, &name).map_err(|error| error.to_string())

@@ -287,8 +287,8 @@ fn certificates_of_another_authority_are_refused_on_both_sides() {
     let (placement, node) = server_over_tls(&Authority::new());
     let other = Authority::new().sign("client");
     let client = Node::open(settings(PeerId::Client(1), &placement, Some(other)), None);
-    client.refused("TLS");
-    node.refused("TLS");
+    client.refused("the peer's certificate is not of this side's authority");
+    node.refused("the peer does not accept this side's certificate");
     assert_eq!(client.send(PeerId::Server(0), b""), Err(Refused::Down));
 }
 
@@ -296,8 +296,26 @@ fn certificates_of_another_authority_are_refused_on_both_sides() {
 fn who_speaks_without_tls_is_refused() {
     let (placement, node) = server_over_tls(&Authority::new());
     let client = Node::open(settings(PeerId::Client(1), &placement, None), None);
-    node.refused("TLS");
-    client.refused("");
+    node.refused("the peer does without certificates");
+    client.refused("the peer asks for certificates");
+}
+
+#[test]
+fn who_speaks_tls_to_a_server_without_is_refused() {
+    let pair = Pair::new(|_| {});
+    let tls = Some(Authority::new().sign("client"));
+    let client = Node::open(settings(PeerId::Client(2), &pair.placement, tls), None);
+    pair.node.refused("the peer asks for certificates");
+    client.refused("the peer does without certificates");
+    pair.goes_on();
+}
+
+#[test]
+fn a_certificate_tells_whose_it_is() {
+    let tls = Authority::new().sign("server-7");
+    tls.check_name("server-7").unwrap();
+    let refused = tls.check_name("server-1").unwrap_err().to_string();
+    assert!(refused.contains("server-1") && refused.contains("server-7"), "{refused}");
 }
 
 #[test]
