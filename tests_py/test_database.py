@@ -217,18 +217,21 @@ def test_a_strange_or_damaged_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_memory_limit_that_is_too_low_names_the_number(tmp_path: Path) -> None:
-    with pytest.raises(errors.MemoryLimitError, match="262144") as refused:
-        Database.open(tmp_path, memory_limit=1 << 16)
-    assert isinstance(refused.value, MemoryError)
-    # Enough for what all collections share, and not for writing to one.
-    with Database.open(tmp_path, memory_limit=3 << 19) as database:
-        collection = database.create_collection("c", FIELDS)
+    for limit in (1 << 16, 3 << 19):
+        with pytest.raises(errors.MemoryLimitError, match="at least 4194304 bytes") as refused:
+            Database.open(tmp_path / "db", memory_limit=limit)
+        assert isinstance(refused.value, MemoryError)
+    assert not (tmp_path / "db").exists()
+    # Enough for writing to one collection, and not to two at once.
+    with Database.open(tmp_path / "db", memory_limit=4 << 20) as database:
+        first, second = (database.create_collection(name, FIELDS) for name in "cd")
+        first.insert(some(100))
         with pytest.raises(errors.MemoryLimitError, match="bytes") as caught:
-            collection.insert(some(100))
+            second.insert(some(100))
         assert isinstance(caught.value, MemoryError)
-        assert collection.count() == 0
-    with Database.open(tmp_path, memory_limit=64 << 20) as database:
-        database.collection("c").insert(some(100))
+        assert (first.count(), second.count()) == (100, 0)
+    with Database.open(tmp_path / "db", memory_limit=64 << 20) as database:
+        database.collection("d").insert(some(100))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

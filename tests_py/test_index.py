@@ -203,6 +203,11 @@ def test_a_limit_below_the_floor_names_the_number_needed(
     Index.build(tmp_path / "i", vectors[:500])
     with pytest.raises(MemoryError, match="at least"):
         Index.open(tmp_path / "i", memory_limit=1000, direct=False)
+    with pytest.raises(ValueError, match="expected bytes, or a text as 512MiB"):
+        Index.open(tmp_path / "i", memory_limit="all of it")
+    with pytest.raises(TypeError, match="memory_limit.*a number of bytes, or a text"):
+        Index.open(tmp_path / "i", memory_limit=0.5)
+    assert Index.open(tmp_path / "i", memory_limit="64MiB").stats()["memory_limit"] == 64 << 20
     index = Index.open(tmp_path / "i", memory_limit=64 << 20, direct=False)
     for _ in range(2):
         index.search(vectors[:500])

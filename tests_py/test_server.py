@@ -95,3 +95,16 @@ def test_a_wrong_flag_is_refused_as_the_program_does(tmp_path: Path) -> None:
     )
     assert ran.returncode == 2
     assert "--prot" in ran.stderr
+
+
+@pytest.mark.parametrize("called", ["pipeann-server", server.SERVER])
+def test_the_server_calls_itself_as_it_was_called(called: str) -> None:
+    script = (
+        "import sys, pipeann.server as s; s._folders = lambda: iter([]);"
+        f"sys.argv[:] = ['/bin/{called}', '--help']; s.main()"
+    )
+    environment = {"PATH": "", "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert f"Usage: {called} " in ran.stdout

@@ -5,7 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pymilvus import AnnSearchRequest, DataType, RRFRanker, WeightedRanker
+from pymilvus import (
+    AnnSearchRequest,
+    DataType,
+    Function,
+    FunctionType,
+    RRFRanker,
+    WeightedRanker,
+)
 
 Doors = tuple[Any, Any]
 DIM = 8
@@ -176,6 +183,95 @@ def test_several_searches_are_ranked_as_one(both: Doors, ranker: Any) -> None:
     same(both, lambda client: client.hybrid_search("c", several(), WeightedRanker(1.0)), "raised")
     same(both, lambda client: client.hybrid_search("c", several(), "rrf"), "raised")
     same(both, lambda client: client.hybrid_search("missing", several(), ranker), "raised")
+
+
+def by_function(**params: Any) -> Function:
+    return Function("rank", FunctionType.RERANK, input_field_names=[], params=params)
+
+
+def test_functions_rank_as_rankers_do(both: Doors) -> None:
+    if not hasattr(FunctionType, "RERANK"):
+        return  # pymilvus 2.5 has no such functions.
+
+    def ranked(ranker: Any) -> Any:
+        asked = {"limit": 4, "output_fields": ["text"]}
+        return same(both, lambda client: client.hybrid_search("c", several(), ranker, **asked))
+
+    assert ranked(RRFRanker(100)) == ranked(by_function(reranker="rrf", k=100))
+    weights = {"reranker": "weighted", "weights": [0.2, 0.8]}
+    normalised = by_function(**weights, norm_score=True)
+    assert ranked(WeightedRanker(0.2, 0.8)) == ranked(normalised)
+    assert ranked(WeightedRanker(0.2, 0.8, norm_score=False)) == ranked(by_function(**weights))
+    decay = by_function(reranker="decay", function="gauss", origin=0, scale=1)
+    refused = same(both, lambda c: c.hybrid_search("c", several(), decay, limit=4), "raised")
+    assert refused[2] == 3000 and "the reranker `decay` is not supported" in refused[3]
+
+
+def test_raw_distances_are_ranked_with_the_smallest_first(both: Doors) -> None:
+    ranker = WeightedRanker(0.5, 0.5, norm_score=False)
+    first, second = vectors(2)
+    requests = [
+        AnnSearchRequest([query.tolist()], "v", {"params": {"ef": 100}}, limit=ROWS)
+        for query in (first, second)
+    ]
+    same(both, lambda client: client.hybrid_search("c", requests, ranker, limit=5))
+    expected = sum(((vectors() - query) ** 2).sum(axis=1) for query in (first, second)) / 2
+    (hits,) = both[0].hybrid_search("c", requests, ranker, limit=5)
+    order = np.argsort(expected)[:5]
+    assert [hit["key"] for hit in hits] == order.tolist()
+    assert [hit["distance"] for hit in hits] == pytest.approx(expected[order], rel=1e-5)
+
+
+def test_an_order_of_hits_by_fields_is_refused(both: Doors) -> None:
+    # pymilvus passes on what it does not know itself, under `params`.
+    order = {"params": {"order_by_fields": "small:desc"}}
+    query = [vectors(1)[0].tolist()]
+    refused = same(both, lambda c: c.search("c", query, search_params=order), "raised")
+    assert refused[2] == 3000 and "order_by_fields" in refused[3]
+
+
+def test_partitions_of_a_partition_key_are_not_named(doors: Doors) -> None:
+    for client in doors:
+        schema = client.create_schema()
+        schema.add_field("key", DataType.INT64, is_primary=True)
+        schema.add_field("v", DataType.FLOAT_VECTOR, dim=2)
+        schema.add_field("tenant", DataType.INT64, is_partition_key=True)
+        index = client.prepare_index_params()
+        index.add_index("v", index_type="FLAT", metric_type="L2")
+        client.create_collection("k", schema=schema, index_params=index)
+        client.insert("k", [{"key": at, "v": [at, at], "tenant": at} for at in range(9)])
+    named: dict[str, Any] = {"partition_names": ["_default_0"]}
+    for call in (
+        lambda c: c.search("k", [[1.0, 1.0]], **named),
+        lambda c: c.query("k", "key >= 0", **named),
+        lambda c: c.get("k", ids=[1], **named),
+        lambda c: c.delete("k", filter="key >= 0", partition_name="_default_0"),
+        lambda c: c.release_partitions("k", ["_default_0"]),
+    ):
+        refused = same(doors, call, "raised")
+        assert refused[2] == 1100 and "partition key mode" in refused[3], refused
+    (_, (_, rows)) = same(doors, lambda c: c.query("k", "key >= 0", output_fields=["key"]))
+    assert len(rows) == 9
+
+
+def test_keys_that_are_assigned_are_given_where_the_collection_says_so(doors: Doors) -> None:
+    for client in doors:
+        schema = client.create_schema()
+        schema.add_field("key", DataType.INT64, is_primary=True, auto_id=True)
+        schema.add_field("v", DataType.FLOAT_VECTOR, dim=2)
+        index = client.prepare_index_params()
+        index.add_index("v", index_type="FLAT", metric_type="L2")
+        client.create_collection("a", schema=schema, index_params=index)
+    row = {"key": 4567, "v": [1.0, 2.0]}
+    refused = same(doors, lambda c: c.insert("a", row), "raised")
+    assert "allow_insert_auto_id" in refused[3]
+    allowed = {"allow_insert_auto_id": "true"}
+    same(doors, lambda c: c.alter_collection_properties("a", properties=allowed))
+    same(doors, lambda c: c.insert("a", row))
+    same(doors, lambda c: c.insert("a", [{"v": [float(at), 0.0]} for at in range(3)]))
+    same(doors, lambda c: c.query("a", "key > 0", output_fields=["key", "v"]))
+    for client in doors:
+        assert client.get("a", ids=[4567])[0]["v"] == [1.0, 2.0]
 
 
 def test_iterators_come_to_the_same_rows(both: Doors) -> None:

@@ -12,6 +12,7 @@
 mod change;
 mod error;
 mod file;
+mod line;
 mod model;
 mod password;
 mod proving;
@@ -20,6 +21,7 @@ mod tests;
 
 pub use error::AccessError;
 pub use file::ACCESS_FILE;
+pub use line::ProofSource;
 pub use model::{ADMIN, ANY, FIRST_OF_PUBLIC, Grant, PUBLIC, ROOT};
 
 use std::collections::BTreeSet;
@@ -132,10 +134,21 @@ impl Access {
     /// others. A password that was right is remembered, without being kept, as long as it is the user's.
     /// Of many who come with it at once, the first one proves it for all.
     pub fn authenticates(&self, user: &str, password: &str, initial: &str) -> Proof {
+        self.authenticates_at(ProofSource::default(), user, password, initial)
+    }
+
+    /// The same for somebody at a place. Where many wait, places take turns.
+    pub fn authenticates_at(
+        &self,
+        source: ProofSource,
+        user: &str,
+        password: &str,
+        initial: &str,
+    ) -> Proof {
         if self.knows(user, password) {
             return Proof::Right;
         }
-        match self.prove(user, password, initial) {
+        match self.prove(source, user, password, initial) {
             Err(ProofBusy) => Proof::Busy,
             Ok(true) => Proof::Right,
             Ok(false) => {
@@ -145,18 +158,24 @@ impl Access {
         }
     }
 
-    fn prove(&self, user: &str, password: &str, initial: &str) -> Result<bool, ProofBusy> {
+    fn prove(
+        &self,
+        source: ProofSource,
+        user: &str,
+        password: &str,
+        initial: &str,
+    ) -> Result<bool, ProofBusy> {
         let state = self.state();
         let found = state.users.get(user);
         let (hash, is_right) = match found.map(|found| found.password.as_deref()) {
             Some(Some(hash)) => {
                 let known = || self.verified.knows(user, hash, password);
-                (hash, password::verify(&self.provers, hash, password, known)?)
+                (hash, password::verify(&self.provers, source, hash, password, known)?)
             }
             // As long as for a user that there is, or one with a password of his own.
             first => {
                 let known = || first.is_some() && self.verified.knows(user, INITIAL, password);
-                let known = password::check_nothing(&self.provers, password, known)?;
+                let known = password::check_nothing(&self.provers, source, password, known)?;
                 let same = password::same(password.as_bytes(), initial.as_bytes());
                 (INITIAL, known || first.is_some() && user == ROOT && same)
             }
@@ -206,6 +225,11 @@ impl Access {
             };
             name == ADMIN || role.grants.keys().any(may)
         })
+    }
+
+    /// Whether there is a user of this name.
+    pub fn has_user(&self, user: &str) -> bool {
+        self.state().users.contains_key(user)
     }
 
     /// Names of users.

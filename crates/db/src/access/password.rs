@@ -12,6 +12,7 @@ use argon2::password_hash::{Output, ParamsString, PasswordHash, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
 use blake2::{Blake2s256, Digest as _};
 
+use super::line::ProofSource;
 use super::proving::{ProofBusy, Provers};
 
 /// Bytes of the longest salt that a hash has.
@@ -24,7 +25,8 @@ pub(super) fn hash(provers: &Provers, password: &str) -> Result<Option<String>, 
     let (algorithm, version, params) = (Algorithm::Argon2id, Version::V0x13, Params::default());
     let argon2 = Argon2::new(algorithm, version, params.clone());
     let salt = SaltString::generate(&mut OsRng);
-    let hashed = provers.run(params.block_count(), |blocks| {
+    // Whoever gives somebody a password was let in.
+    let hashed = provers.run(ProofSource::default(), params.block_count(), |blocks| {
         let (mut room, mut out) = ([0; MOST_SALT], [0; Params::DEFAULT_OUTPUT_LEN]);
         let bytes = salt.decode_b64(&mut room).ok()?;
         argon2.hash_password_into_with_memory(password.as_bytes(), bytes, &mut out, blocks).ok()?;
@@ -43,6 +45,7 @@ pub(super) fn hash(provers: &Provers, password: &str) -> Result<Option<String>, 
 /// Whether a password has this hash; without a proof where it is `known` when its turn comes.
 pub(super) fn verify(
     provers: &Provers,
+    source: ProofSource,
     hash: &str,
     password: &str,
     known: impl FnOnce() -> bool,
@@ -51,7 +54,7 @@ pub(super) fn verify(
     let (Some(salt), Some(expected)) = (hash.salt, hash.hash) else { return Ok(false) };
     let mut room = [0; MOST_SALT];
     let Ok(salt) = salt.decode_b64(&mut room) else { return Ok(false) };
-    provers.run(params.block_count(), |blocks| {
+    provers.run(source, params.block_count(), |blocks| {
         if known() {
             return true;
         }
@@ -73,12 +76,13 @@ fn parsed(hash: &str) -> Option<(Argon2<'static>, Params, PasswordHash<'_>)> {
 /// Takes as long as a check does, unless the password is `known` when its turn comes; whether it is.
 pub(super) fn check_nothing(
     provers: &Provers,
+    source: ProofSource,
     password: &str,
     known: impl FnOnce() -> bool,
 ) -> Result<bool, ProofBusy> {
     let params = Params::default();
     let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params.clone());
-    provers.run(params.block_count(), |blocks| {
+    provers.run(source, params.block_count(), |blocks| {
         let (salt, mut out) = ([0; NO_SALT], [0; Params::DEFAULT_OUTPUT_LEN]);
         let known = known();
         if !known {

@@ -11,8 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use argon2::Block;
 use pipeann_engine::memory::{Accountant, Pool, Reservation};
 
-/// Proofs that may wait for their turn. Who comes then is told to come again.
-const MOST_WAITING: usize = 64;
+use super::line::{ProofLine, ProofSource, ProofTurn};
 
 /// Proofs that may run at once, however many processors there are.
 const MOST_SEATS: usize = 4;
@@ -37,8 +36,9 @@ pub(super) struct Provers {
 #[derive(Default)]
 struct Seats {
     idle: Vec<ProofMemory>,
+    /// Those that are taken, or were given to somebody who was called.
     busy: usize,
-    waiting: usize,
+    line: ProofLine,
 }
 
 /// What a proof is made in. Counted where the limit has room for it; where it has none, people are
@@ -57,14 +57,15 @@ impl Provers {
         Self { accountant, most, state, freed, refused }
     }
 
-    /// Runs a proof that needs so many blocks, when it is its turn.
+    /// Runs a proof for somebody that needs so many blocks, when it is its turn.
     pub(super) fn run<T>(
         &self,
+        source: ProofSource,
         blocks: usize,
         prove: impl FnOnce(&mut [Block]) -> T,
     ) -> Result<T, ProofBusy> {
         let mut seat = match blocks <= MOST_BLOCKS {
-            true => self.sit_down()?,
+            true => self.sit_down(source)?,
             false => return Err(self.refuse()),
         };
         if seat.memory.blocks.len() < blocks {
@@ -77,17 +78,25 @@ impl Provers {
     }
 
     /// Waits for memory that nobody uses, unless too many do.
-    fn sit_down(&self) -> Result<Seat<'_>, ProofBusy> {
+    fn sit_down(&self, source: ProofSource) -> Result<Seat<'_>, ProofBusy> {
         let mut seats = self.seats();
-        if seats.busy >= self.most && seats.waiting >= MOST_WAITING {
-            return Err(self.refuse());
+        if seats.busy < self.most {
+            // Nobody waits: what gets free is given to who does.
+            seats.busy += 1;
+        } else {
+            let ticket = seats.line.join(source).ok_or_else(|| self.refuse())?;
+            // Somebody else may have lost his place to this one.
+            self.freed.notify_all();
+            let turn = loop {
+                seats = self.freed.wait(seats).unwrap_or_else(PoisonError::into_inner);
+                if let Some(turn) = seats.line.turn(ticket) {
+                    break turn;
+                }
+            };
+            if turn == ProofTurn::Lost {
+                return Err(self.refuse());
+            }
         }
-        seats.waiting += 1;
-        while seats.busy >= self.most {
-            seats = self.freed.wait(seats).unwrap_or_else(PoisonError::into_inner);
-        }
-        seats.waiting -= 1;
-        seats.busy += 1;
         let memory = seats.idle.pop().unwrap_or_default();
         Ok(Seat { provers: self, memory })
     }
@@ -106,7 +115,7 @@ impl Provers {
     /// Proofs that wait for their turn.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.seats().waiting
+        self.seats().line.waiting()
     }
 
     fn seats(&self) -> MutexGuard<'_, Seats> {
@@ -128,10 +137,12 @@ struct Seat<'a> {
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
         let mut seats = self.provers.seats();
-        seats.busy -= 1;
         seats.idle.push(std::mem::take(&mut self.memory));
+        if !seats.line.call() {
+            seats.busy -= 1;
+        }
         drop(seats);
-        self.provers.freed.notify_one();
+        self.provers.freed.notify_all();
     }
 }
 
@@ -139,7 +150,10 @@ impl Drop for Seat<'_> {
 mod tests {
     use std::sync::Barrier;
 
+    use super::super::line::MOST_WAITING;
     use super::*;
+
+    const SOMEWHERE: ProofSource = ProofSource(7);
 
     fn waiting(provers: &Provers, count: usize) {
         while provers.waiting() < count {
@@ -153,12 +167,12 @@ mod tests {
         let provers = Provers::new(Arc::clone(&accountant));
         let mut places = std::collections::BTreeSet::new();
         for _ in 0..100 {
-            places.insert(provers.run(64, |blocks| blocks.as_ptr().addr()).unwrap());
+            places.insert(provers.run(SOMEWHERE, 64, |blocks| blocks.as_ptr().addr()).unwrap());
         }
         assert_eq!(places.len(), 1);
         assert_eq!(accountant.held_bytes(), 64 << 10);
         assert_eq!(
-            provers.run(MOST_BLOCKS + 1, |_| ()),
+            provers.run(SOMEWHERE, MOST_BLOCKS + 1, |_| ()),
             Err(ProofBusy),
             "whatever a file asks for"
         );
@@ -169,7 +183,7 @@ mod tests {
     fn where_there_is_no_room_people_are_let_in_all_the_same() {
         let accountant = Accountant::new(Some(1 << 10));
         let provers = Provers::new(Arc::clone(&accountant));
-        assert_eq!(provers.run(64, |blocks| blocks.len()), Ok(64));
+        assert_eq!(provers.run(SOMEWHERE, 64, |blocks| blocks.len()), Ok(64));
         assert_eq!(accountant.held_bytes(), 0);
     }
 
@@ -180,7 +194,7 @@ mod tests {
         std::thread::scope(|s| {
             for _ in 0..provers.most {
                 s.spawn(|| {
-                    provers.run(1, |_| {
+                    provers.run(SOMEWHERE, 1, |_| {
                         begun.wait();
                         end.wait();
                     })
@@ -188,15 +202,45 @@ mod tests {
             }
             begun.wait();
             let lined_up: Vec<_> =
-                (0..MOST_WAITING).map(|_| s.spawn(|| provers.run(1, |_| ()))).collect();
+                (0..MOST_WAITING).map(|_| s.spawn(|| provers.run(SOMEWHERE, 1, |_| ()))).collect();
             waiting(&provers, MOST_WAITING);
-            assert_eq!(provers.run(1, |_| ()), Err(ProofBusy));
+            assert_eq!(provers.run(SOMEWHERE, 1, |_| ()), Err(ProofBusy));
             assert_eq!(provers.refused(), 1);
             end.wait();
             for one in lined_up {
                 assert_eq!(one.join().unwrap(), Ok(()));
             }
         });
-        assert_eq!(provers.run(1, |_| ()), Ok(()));
+        assert_eq!(provers.run(SOMEWHERE, 1, |_| ()), Ok(()));
+    }
+
+    #[test]
+    fn who_fills_the_line_is_turned_away_for_others_and_not_they_for_him() {
+        let provers = Provers::new(Accountant::new(None));
+        let (begun, end) = (Barrier::new(provers.most + 1), Barrier::new(provers.most + 1));
+        let elsewhere = ProofSource(8);
+        std::thread::scope(|s| {
+            for _ in 0..provers.most {
+                s.spawn(|| {
+                    provers.run(SOMEWHERE, 1, |_| {
+                        begun.wait();
+                        end.wait();
+                    })
+                });
+            }
+            begun.wait();
+            let crowd: Vec<_> =
+                (0..MOST_WAITING).map(|_| s.spawn(|| provers.run(SOMEWHERE, 1, |_| ()))).collect();
+            waiting(&provers, MOST_WAITING);
+            let other = s.spawn(|| provers.run(elsewhere, 1, |_| ()));
+            while provers.refused() == 0 {
+                std::thread::yield_now();
+            }
+            end.wait();
+            assert_eq!(other.join().unwrap(), Ok(()));
+            let refused = crowd.into_iter().filter_map(|one| one.join().unwrap().err()).count();
+            assert_eq!(refused, 1);
+        });
+        assert_eq!(provers.seats().busy, 0);
     }
 }

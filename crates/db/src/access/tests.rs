@@ -196,7 +196,7 @@ fn what_another_one_proved_in_the_meantime_is_not_proved_again() {
         std::thread::scope(|s| {
             for _ in 0..seats {
                 s.spawn(|| {
-                    access.provers.run(1, |_| {
+                    access.provers.run(ProofSource::default(), 1, |_| {
                         begun.wait();
                         end.wait();
                     })

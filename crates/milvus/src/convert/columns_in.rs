@@ -72,6 +72,15 @@ fn column(spec: &FieldSpec, data: FieldData, rows: usize) -> Result<Column, Call
     Ok(Column::new(spec.name.clone(), values).with_validity(valid))
 }
 
+/// How many primary keys there are: each takes several times what it took in the message.
+pub(crate) fn count_keys(ids: &IDs) -> usize {
+    match &ids.id_field {
+        Some(IdField::IntId(ids)) => ids.data.len(),
+        Some(IdField::StrId(ids)) => ids.data.len(),
+        None => 0,
+    }
+}
+
 /// Primary keys.
 pub(crate) fn keys(ids: IDs) -> Vec<PrimaryKey> {
     match ids.id_field {

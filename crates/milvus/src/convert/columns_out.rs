@@ -1,10 +1,13 @@
 //! Rows as clients are answered: a column for each field.
 //!
-//! Of a nullable field there is a value for each row, and marks say which ones count.
+//! Of a nullable field there is a value for each row, and marks say which ones count. A dynamic key of the
+//! name of a field that was added later is not told: the field is what has that name since then.
 
 use pipeann_db::collection::FoundRow;
 use pipeann_db::schema::{Field, PrimaryKey, Schema};
-use pipeann_db::value::{ArrayRef, DataType, ScalarType, Value, ValueRef, VectorKind};
+use pipeann_db::value::{
+    ArrayRef, DataType, ScalarType, Value, ValueRef, VectorKind, without_json_keys,
+};
 
 use super::instants;
 use super::types::{dim, to_wire};
@@ -22,12 +25,30 @@ pub(crate) fn columns(schema: &Schema, fields: &[&str], rows: &mut [FoundRow]) -
     let fields = fields.iter().enumerate();
     let column = |(at, name): (usize, &&str)| {
         let field = schema.field(name).expect("the rows were read by this schema");
-        column(
-            field,
-            rows.iter_mut().map(|row| std::mem::replace(&mut row.values[at], Value::Null)),
-        )
+        let values = rows.iter_mut().map(|row| std::mem::replace(&mut row.values[at], Value::Null));
+        let shadowing = if field.spec.is_dynamic() { added(schema) } else { &[] };
+        match shadowing {
+            [] => self::column(field, values),
+            _ => self::column(field, values.map(|value| without_shadowed(value, shadowing))),
+        }
     };
     fields.map(column).collect()
+}
+
+/// Fields that are there since after the dynamic one, which alone can have the name of a dynamic key.
+fn added(schema: &Schema) -> &[Field] {
+    schema.dynamic_position().map_or(&[], |at| &schema.fields()[at + 1..])
+}
+
+/// A value of the dynamic field without the keys that are names of these fields.
+fn without_shadowed(value: Value, fields: &[Field]) -> Value {
+    match value {
+        Value::Json(text) => {
+            let is_field = |key: &str| fields.iter().any(|field| field.spec.name == key);
+            Value::Json(without_json_keys(&text, is_field).unwrap_or(text))
+        }
+        other => other,
+    }
 }
 
 /// One column.
@@ -207,6 +228,23 @@ mod tests {
         let data = Some(Data::IntData(IntArray { data: vec![3, 0] }));
         assert_eq!(column.field, Some(Content::Scalars(ScalarField { data })));
         assert_eq!((column.field_id, column.is_dynamic), (101, false));
+    }
+
+    #[test]
+    fn dynamic_keys_of_the_name_of_a_field_are_told_until_it_is_added() {
+        let field = |name, data_type| FieldSpec::new(name, data_type);
+        let before = Schema::builder()
+            .field(field("id", DataType::Scalar(ScalarType::Int64)).primary_key())
+            .field(field("v", DataType::Vector(VectorKind::Float)).dim(2))
+            .dynamic(true)
+            .build()
+            .unwrap();
+        assert!(added(&before).is_empty());
+        let price = field("price", DataType::Scalar(ScalarType::Int64)).nullable();
+        let after = before.with_field(price).unwrap();
+        let told = |text: &str| without_shadowed(Value::Json(text.into()), added(&after));
+        assert_eq!(told(r#"{"price":1,"id":2}"#), Value::Json(r#"{"id":2}"#.into()));
+        assert_eq!(told(r#"{ "a": 1 }"#), Value::Json(r#"{ "a": 1 }"#.into()));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pipeann_db::catalog::{IndexDefinition, IndexState, NewIndex};
 use pipeann_db::collection::IndexStatus;
 use pipeann_db::ids::Metric;
+use pipeann_db::schema::{FieldSpec, Schema};
 use pipeann_db::value::{DataType, ScalarType, VectorKind};
 
 use super::parameters::{Parameters, pair, pairs};
@@ -14,6 +15,12 @@ use crate::status::{CallFailure, metric_name};
 
 pub(crate) const METRIC_TYPE: &str = "metric_type";
 const INDEX_TYPE: &str = "index_type";
+/// Names the path that an index on JSON is for.
+pub(crate) const JSON_PATH: &str = "json_path";
+/// Names the type that values at the path are to be indexed as.
+const CAST_TYPE: &str = "json_cast_type";
+const CAST_TYPES: [&str; 7] =
+    ["BOOL", "DOUBLE", "VARCHAR", "ARRAY_BOOL", "ARRAY_DOUBLE", "ARRAY_VARCHAR", "JSON"];
 
 /// What an index is made of where the request says nothing: as Milvus chooses by itself.
 const DEFAULT_KIND: &str = "AUTOINDEX";
@@ -90,6 +97,52 @@ fn check_scalar(kind: &str, data_type: DataType, given: &Parameters) -> Result<(
             _ => Err(CallFailure::parameter("Ngram index must specify both min_gram and max_gram")),
         },
         _ => Ok(()),
+    }
+}
+
+/// The field or key that a path begins with.
+pub(crate) fn first_key(path: &str) -> &str {
+    let path = path.trim();
+    path.find('[').map_or(path, |at| path[..at].trim_end())
+}
+
+/// Refuses an index that its field cannot have in Milvus. Every field is indexed here whatever is asked
+/// for, so that a slip would first be seen elsewhere.
+pub(crate) fn check_field(
+    new: &NewIndex,
+    field: &FieldSpec,
+    schema: &Schema,
+) -> Result<(), CallFailure> {
+    if new.kind == "BITMAP" && field.primary_key {
+        return Err(CallFailure::parameter("create bitmap index on primary key not supported"));
+    }
+    if field.data_type != DataType::Json {
+        return Ok(());
+    }
+    match new.parameters.get(CAST_TYPE) {
+        None => {
+            return Err(CallFailure::parameter(format!(
+                "json index must specify cast type: missing parameter[missing_param={CAST_TYPE}]: invalid parameter"
+            )));
+        }
+        Some(cast) if !CAST_TYPES.iter().any(|known| known.eq_ignore_ascii_case(cast)) => {
+            let known = CAST_TYPES.join(", ");
+            return Err(CallFailure::parameter(format!(
+                "{CAST_TYPE} {cast} is not supported: invalid parameter; supported are {known}"
+            )));
+        }
+        Some(_) => {}
+    }
+    let Some(path) = new.parameters.get(JSON_PATH) else { return Ok(()) };
+    let key = first_key(path);
+    // What is no field is a key of the dynamic field.
+    let is_of_field = key == field.name || field.is_dynamic() && schema.field(key).is_none();
+    match is_of_field {
+        true => Ok(()),
+        false => Err(CallFailure::parameter(format!(
+            "the {JSON_PATH} {path} does not begin with the field `{}`: invalid parameter",
+            field.name
+        ))),
     }
 }
 
@@ -253,6 +306,47 @@ mod tests {
         assert!(refused(ScalarType::VarChar, &[ngram]).contains("both min_gram and max_gram"));
         let grams = [ngram, ("min_gram", "4"), ("max_gram", "2")];
         assert_eq!(refused(ScalarType::VarChar, &grams), "invalid min_gram or max_gram value");
+    }
+
+    #[test]
+    fn an_index_on_json_names_its_field_and_a_type() {
+        let field = |name, data_type| FieldSpec::new(name, data_type);
+        let schema = Schema::builder()
+            .field(field("id", DataType::Scalar(ScalarType::Int64)).primary_key())
+            .field(field("v", DataType::Vector(VectorKind::Float)).dim(2))
+            .field(field("meta", DataType::Json))
+            .dynamic(true)
+            .build()
+            .unwrap();
+        let on = |name: &str, given: &[(&str, &str)]| {
+            let spec = &schema.field(name).unwrap().spec;
+            check_field(&asked(spec.data_type, given).unwrap(), spec, &schema)
+        };
+        let refused = |name, given: &[(&str, &str)]| on(name, given).unwrap_err().reason;
+        let bitmap = [("index_type", "bitmap")];
+        assert_eq!(refused("id", &bitmap), "create bitmap index on primary key not supported");
+        assert_eq!(on("id", &[("index_type", "STL_SORT")]), Ok(()));
+        let path = ("json_path", "meta['a']");
+        assert!(refused("meta", &[path]).starts_with("json index must specify cast type"));
+        let cast = |name: &'static str| ("json_cast_type", name);
+        let words = "json_cast_type int64 is not supported";
+        assert!(refused("meta", &[path, cast("int64")]).starts_with(words));
+        for name in CAST_TYPES {
+            assert_eq!(on("meta", &[path, cast(name)]), Ok(()), "{name}");
+        }
+        let double = cast("double");
+        for path in ["meta", "meta [0]", "meta[\"a\"]['b']"] {
+            assert_eq!(on("meta", &[("json_path", path), double]), Ok(()), "{path}");
+        }
+        for path in ["other['a']", "['a']", "id"] {
+            let reason = refused("meta", &[("json_path", path), double]);
+            assert!(reason.contains("does not begin with the field `meta`"), "{reason}");
+        }
+        for path in ["color", "color['a']", "$meta['a']"] {
+            assert_eq!(on("$meta", &[("json_path", path), double]), Ok(()), "{path}");
+        }
+        let reason = refused("$meta", &[("json_path", "meta['a']"), double]);
+        assert!(reason.contains("does not begin with the field `$meta`"), "{reason}");
     }
 
     #[test]

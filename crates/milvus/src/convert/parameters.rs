@@ -13,6 +13,10 @@ use crate::status::CallFailure;
 
 /// The key under which more parameters stand as JSON.
 const NESTED: &str = "params";
+/// The longest JSON of them: parsed it takes many times its bytes, which nobody has counted.
+const NESTED_BYTES: usize = 64 << 10;
+/// So much of a text that is refused is told again.
+const SHOWN_BYTES: usize = 256;
 
 /// Parameters by name.
 #[derive(Clone, Debug, Default)]
@@ -26,15 +30,22 @@ impl Parameters {
             pairs.into_iter().map(|pair| (pair.key, pair.value)).collect();
         let nested = all.remove(NESTED);
         if let Some(text) = nested.filter(|text| !text.trim().is_empty()) {
+            if text.len() > NESTED_BYTES {
+                return Err(CallFailure::parameter(format!(
+                    "params has {} bytes, at most {NESTED_BYTES} are possible",
+                    text.len()
+                )));
+            }
+            let shown = shown(&text);
             let json: Json = serde_json::from_str(&text).map_err(|error| {
-                CallFailure::parameter(format!("parse params failed: {text} is not JSON: {error}"))
+                CallFailure::parameter(format!("parse params failed: {shown} is not JSON: {error}"))
             })?;
             let object = match json {
                 Json::Object(object) => object,
                 Json::Null => serde_json::Map::new(),
                 _ => {
                     return Err(CallFailure::parameter(format!(
-                        "params is no JSON object: {text}"
+                        "params is no JSON object: {shown}"
                     )));
                 }
             };
@@ -60,7 +71,8 @@ impl Parameters {
     pub(crate) fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, CallFailure> {
         let number = |text: &str| {
             text.trim().parse().map_err(|_| {
-                CallFailure::parameter(format!("{name} [{text}] is invalid: a number is needed"))
+                let shown = shown(text);
+                CallFailure::parameter(format!("{name} [{shown}] is invalid: a number is needed"))
             })
         };
         self.get(name).map(number).transpose()
@@ -74,6 +86,11 @@ impl Parameters {
     pub(crate) fn into_map(self) -> BTreeMap<String, String> {
         self.0
     }
+}
+
+/// What is told of a text that somebody sent: an answer is not counted before it is made.
+fn shown(text: &str) -> &str {
+    &text[..text.floor_char_boundary(SHOWN_BYTES)]
 }
 
 /// Pairs as they are kept: by name, nothing unpacked.
@@ -116,5 +133,16 @@ mod tests {
         for text in ["", " ", "{}", "null"] {
             assert!(Parameters::new(vec![pair("params", text)]).is_ok(), "{text}");
         }
+    }
+
+    #[test]
+    fn long_ones_are_not_parsed_and_not_told_again() {
+        let long = format!("{{\"a\":[0{}]}}", ",0".repeat(NESTED_BYTES));
+        let error = Parameters::new(vec![pair("params", &long)]).unwrap_err();
+        assert!(error.reason.contains("at most 65536"), "{}", error.reason);
+        let error = Parameters::new(vec![pair("params", "é".repeat(9000))]).unwrap_err();
+        assert!(error.reason.len() < 2 * SHOWN_BYTES, "{}", error.reason);
+        let parameters = Parameters::new(vec![pair("ef", "x".repeat(9000))]).unwrap();
+        assert!(parameters.number::<u32>("ef").unwrap_err().reason.len() < 2 * SHOWN_BYTES);
     }
 }

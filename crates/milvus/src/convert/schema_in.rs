@@ -15,6 +15,10 @@ use crate::status::{CallFailure, refused, type_name};
 pub(crate) const DIM: &str = "dim";
 pub(crate) const MAX_LENGTH: &str = "max_length";
 pub(crate) const MAX_CAPACITY: &str = "max_capacity";
+/// Would have words of a text looked up by `TEXT_MATCH`.
+const MATCH: &str = "enable_match";
+/// The property by which a field is known as the clustering key. It is told, and nothing is sorted by it.
+pub(crate) const CLUSTERING_KEY: &str = "pipeann.clustering_key";
 
 /// The schema of a new collection.
 pub(crate) fn schema(wire: CollectionSchema) -> Result<Schema, CallFailure> {
@@ -27,6 +31,7 @@ pub(crate) fn schema(wire: CollectionSchema) -> Result<Schema, CallFailure> {
     if let Some(field) = wire.struct_array_fields.first() {
         return Err(CallFailure::unsupported(format!("the array of structures `{}`", field.name)));
     }
+    check_clustering_key(&wire.fields)?;
     let (auto_id, collection) = (wire.auto_id, wire.name);
     let mut builder = Schema::builder().description(wire.description);
     for mut field in wire.fields {
@@ -41,12 +46,38 @@ pub(crate) fn schema(wire: CollectionSchema) -> Result<Schema, CallFailure> {
     built.map_err(|error| refused(&error, &collection))
 }
 
+/// A collection may have one clustering key, which is no vector.
+fn check_clustering_key(fields: &[FieldSchema]) -> Result<(), CallFailure> {
+    let mut keys = fields.iter().filter(|field| field.is_clustering_key);
+    let Some(key) = keys.next() else { return Ok(()) };
+    if let Some(other) = keys.next() {
+        return Err(CallFailure::parameter(format!(
+            "there are more than one clustering key, field name = {}, {}",
+            key.name, other.name
+        )));
+    }
+    match from_wire(key.data_type, key.element_type)? {
+        DataType::Vector(_) => {
+            Err(CallFailure::parameter(format!("vector clustering key not allowed: {}", key.name)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// One field.
 pub(crate) fn field(wire: FieldSchema) -> Result<FieldSpec, CallFailure> {
     let name = wire.name;
     names::field(&name)?;
     let data_type = from_wire(wire.data_type, wire.element_type)?;
     let mut kept = properties(wire.type_params);
+    if kept.get(MATCH).is_some_and(|text| text.eq_ignore_ascii_case("true")) {
+        return Err(CallFailure::unsupported(format!(
+            "text match ({MATCH}) of the field `{name}`"
+        )));
+    }
+    if wire.is_clustering_key {
+        kept.insert(CLUSTERING_KEY.to_owned(), "true".to_owned());
+    }
     let mut number = |parameter: &str| {
         let parse = |text: String| {
             text.trim().parse::<u32>().map_err(|_| {
@@ -162,6 +193,7 @@ mod tests {
         let vector = FieldSchema { type_params, ..wire_field("v", Wire::FloatVector) };
         let small = FieldSchema {
             nullable: true,
+            is_clustering_key: true,
             default_value: Some(ValueField { data: Some(Data::IntData(7)) }),
             ..wire_field("small", Wire::Int8)
         };
@@ -211,6 +243,21 @@ mod tests {
             refused(&|wire| wire.fields[1].type_params[0].value = "many".into())
                 .contains("invalid dim: many")
         );
+        let matched = |value: &str| vec![pair("max_length", "8"), pair("enable_match", value)];
+        let text = FieldSchema { type_params: matched("True"), ..wire_field("t", Wire::VarChar) };
+        let words = "text match (enable_match) of the field `t` is not supported by this server";
+        assert_eq!(refused(&|wire| wire.fields.push(text.clone())), words);
+        let mut wire = declared();
+        let type_params = [matched("false"), vec![pair("enable_analyzer", "true")]].concat();
+        wire.fields.push(FieldSchema { type_params, ..text.clone() });
+        assert!(schema(wire).is_ok(), "what only prepares for it is kept");
+        let two = |wire: &mut CollectionSchema| wire.fields[0].is_clustering_key = true;
+        assert!(refused(&two).ends_with("more than one clustering key, field name = id, small"));
+        let vector = refused(&|wire| {
+            wire.fields[1].is_clustering_key = true;
+            wire.fields[2].is_clustering_key = false;
+        });
+        assert_eq!(vector, "vector clustering key not allowed: v");
         let text = ValueField { data: Some(Data::StringData("x".into())) };
         assert!(
             refused(&|wire| wire.fields[2].default_value = Some(text.clone()))

@@ -1,10 +1,11 @@
 //! Schemas as clients are told them.
 
+use pipeann_db::catalog::NOTED;
 use pipeann_db::schema::{Field, Schema};
 use pipeann_db::value::Value;
 
 use super::parameters::{pair, pairs};
-use super::schema_in::{DIM, MAX_CAPACITY, MAX_LENGTH};
+use super::schema_in::{CLUSTERING_KEY, DIM, MAX_CAPACITY, MAX_LENGTH};
 use super::types::to_wire;
 use crate::proto::schema::value_field::Data;
 use crate::proto::schema::{CollectionSchema, FieldSchema, ValueField};
@@ -27,18 +28,21 @@ fn field(field: &Field) -> FieldSchema {
     let limits = [(DIM, spec.dim), (MAX_LENGTH, spec.max_bytes), (MAX_CAPACITY, spec.max_capacity)];
     let limits =
         limits.into_iter().filter_map(|(name, limit)| Some(pair(name, limit?.to_string())));
+    let mut kept = pairs(&spec.properties);
+    kept.retain(|pair| !pair.key.starts_with(NOTED));
     FieldSchema {
         field_id: i64::from(field.id.0),
         name: spec.name.clone(),
         is_primary_key: spec.primary_key,
         description: spec.description.clone(),
         data_type: data_type.into(),
-        type_params: limits.chain(pairs(&spec.properties)).collect(),
+        type_params: limits.chain(kept).collect(),
         auto_id: spec.auto_id,
         element_type: element_type.into(),
         default_value: spec.default.as_ref().map(default_value),
         is_dynamic: false,
         is_partition_key: spec.partition_key,
+        is_clustering_key: spec.properties.contains_key(CLUSTERING_KEY),
         nullable: spec.nullable,
     }
 }

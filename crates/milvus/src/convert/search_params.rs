@@ -15,6 +15,9 @@ use crate::status::CallFailure;
 
 /// The most hits, with those that are passed over.
 pub(crate) const MAX_WINDOW: usize = 16_384;
+/// What later servers know, and what of an answer it would change.
+const OF_LATER_SERVERS: [(&str, &str); 2] =
+    [("order_by_fields", "another order"), ("group_by_fields", "grouping by several fields")];
 /// Marks a page of an iterator.
 pub(crate) const ITERATES: &str = "iterator";
 /// Entries of the candidate list for each cell that IVF would look into.
@@ -45,6 +48,7 @@ impl WireSearchParams {
     /// Clients send the offset of the whole with each of these too; it counts behind the ranking alone.
     pub(crate) fn new(given: Parameters, ranked: Option<usize>) -> Result<Self, CallFailure> {
         refuse_zones(|name| given.get(name))?;
+        refuse_later_forms(&given)?;
         let limit = match given.number::<i64>("topk")? {
             Some(limit) => Some(limit),
             None => given.number("limit")?,
@@ -85,6 +89,14 @@ impl WireSearchParams {
     /// Hits of each query, with those that are passed over.
     pub(crate) fn window(&self) -> usize {
         self.limit + self.offset
+    }
+}
+
+/// Refuses what would have other rows in the answer, or in another order.
+pub(crate) fn refuse_later_forms(given: &Parameters) -> Result<(), CallFailure> {
+    match OF_LATER_SERVERS.iter().find(|(name, _)| given.get(name).is_some()) {
+        Some((name, what)) => Err(CallFailure::unsupported(format!("{what} ({name})"))),
+        None => Ok(()),
     }
 }
 
@@ -205,5 +217,9 @@ mod tests {
         assert_eq!(ef, "ef(1) should be larger than k(10)");
         assert!(refused(&[("topk", "1"), ("round_decimal", "7")]).contains("round_decimal [7]"));
         assert!(refused(&[("topk", "1"), ("metric_type", "x")]).contains("metric type: x"));
+        for (name, _) in OF_LATER_SERVERS {
+            let reason = refused(&[("topk", "1"), (name, "likes:desc")]);
+            assert!(reason.contains(name), "{reason}");
+        }
     }
 }

@@ -61,3 +61,15 @@ fn of_json(json: serde_json::Value) -> Option<Constant> {
         Json::Null | Json::Object(_) => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::decoded::CONSTANT_BYTES;
+
+    #[test]
+    fn what_a_value_of_a_list_becomes_is_counted_before_it_is_decoded() {
+        assert!(size_of::<Constant>() as u64 <= CONSTANT_BYTES);
+        assert!(size_of::<serde_json::Value>() as u64 <= CONSTANT_BYTES);
+    }
+}

@@ -3,19 +3,20 @@
 //! A thread that decodes serves no connection meanwhile, and a message of 64 MiB in many small parts
 //! takes it seconds. So for what is large the runtime gives the work of the thread to another one first.
 //! Memory is counted where messages come and go, in `service`; nothing is allocated here that prost
-//! would not. A message of many small parts takes many times its bytes when it is decoded: the parts are
-//! counted before, charged to the call that they are of, and refused where no client sends so many.
+//! would not. What a message takes more than its bytes when it is decoded is charged before to the call
+//! that it is of, see [`decoded`](super::decoded), and so many parts as no client sends are refused.
 
 use std::fmt;
 use std::sync::Arc;
 
-use prost::Message;
 use prost::bytes::Buf as _;
-use prost::encoding::WireType;
+use prost::{Message, Name};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
+
+use super::decoded::{MessageLayout, Met, walk};
 
 /// Messages of more bytes are done apart: below, handing over costs about what it spares others.
 const LARGE_BYTES: usize = 256 << 10;
@@ -24,10 +25,6 @@ const LARGE_BYTES: usize = 256 << 10;
 /// may be a message of some hundred bytes when it is decoded.
 const MOST_PARTS: u64 = 4096;
 const PART_BYTES: u64 = 64;
-/// What a part of a part takes: a text that is empty, and what the allocator adds.
-const INNER_PART_BYTES: u64 = 64;
-/// So deep messages stand in each other.
-const DEPTH: u32 = 6;
 
 /// What is told how many bytes more than its own a message takes when it is decoded, and may refuse.
 #[derive(Clone)]
@@ -63,7 +60,7 @@ impl<T, U> Default for ApartCodec<T, U> {
 impl<T, U> Codec for ApartCodec<T, U>
 where
     T: Message + Send + 'static,
-    U: Message + Default + Send + 'static,
+    U: Name + Default + Send + 'static,
 {
     type Encode = T;
     type Decode = U;
@@ -96,13 +93,13 @@ impl<T: Message> Encoder for Apart<ProstEncoder<T>> {
     }
 }
 
-impl<U: Message + Default> Decoder for Apart<ProstDecoder<U>> {
+impl<U: Name + Default> Decoder for Apart<ProstDecoder<U>> {
     type Item = U;
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         apart(from.remaining(), || {
-            check_parts(from.chunk())?;
+            check::<U>(from.chunk())?;
             self.0.decode(from)
         })
     }
@@ -112,58 +109,22 @@ impl<U: Message + Default> Decoder for Apart<ProstDecoder<U>> {
     }
 }
 
-/// Refuses a message of more parts than a client sends, and charges those that it has.
-fn check_parts(message: &[u8]) -> Result<(), Status> {
-    let (mut parts, mut inner) = (0, 0);
-    walk(message, &mut |part| {
-        parts += 1;
-        inner += inner_parts(part, DEPTH);
-    });
+/// Refuses a message of more parts than a client sends, and charges what it takes when it is decoded.
+fn check<U: Name>(message: &[u8]) -> Result<(), Status> {
+    let mut parts = 0;
+    walk(message, &mut |_, met| parts += u64::from(matches!(met, Met::Part(_))));
     if parts > MOST_PARTS.max(message.len() as u64 / PART_BYTES) {
         return Err(Status::invalid_argument(format!(
             "the request has {parts} parts in {} bytes; send less at once",
             message.len()
         )));
     }
-    let bytes = inner * INNER_PART_BYTES;
-    // The network has counted the message itself.
-    let more = bytes.saturating_sub(message.len() as u64);
-    CHARGED.try_with(|charged| (charged.0)(more)).unwrap_or(Ok(()))
-}
-
-/// How many parts of parts there are up to where these bytes are no message; a text hardly begins as one.
-/// Deeper than messages go, there may be as many as there is room for.
-fn inner_parts(bytes: &[u8], depth: u32) -> u64 {
-    let Some(below) = depth.checked_sub(1) else { return bytes.len() as u64 / 2 };
-    let mut parts = 0;
-    walk(bytes, &mut |part| parts += 1 + inner_parts(part, below));
-    parts
-}
-
-/// Calls `each` with what is of some length in a message, texts, bytes and messages, as far as it is one.
-fn walk(mut bytes: &[u8], each: &mut dyn FnMut(&[u8])) {
-    while !bytes.is_empty() {
-        let Ok((_, wire_type)) = prost::encoding::decode_key(&mut bytes) else { return };
-        let skipped = match wire_type {
-            WireType::Varint => prost::encoding::decode_varint(&mut bytes).ok().map(|_| 0),
-            WireType::SixtyFourBit => Some(8),
-            WireType::ThirtyTwoBit => Some(4),
-            WireType::LengthDelimited => {
-                let length = prost::encoding::decode_varint(&mut bytes).ok();
-                let length = length.and_then(|length| usize::try_from(length).ok());
-                if let Some(part) = length.and_then(|length| bytes.get(..length)) {
-                    each(part);
-                }
-                length
-            }
-            // Of fields that are not known; what stands in them is counted as if it stood here.
-            WireType::StartGroup | WireType::EndGroup => Some(0),
-        };
-        match skipped.and_then(|skipped| bytes.get(skipped..)) {
-            Some(rest) => bytes = rest,
-            None => return,
-        }
-    }
+    let charge = |charged: &DecodedBytes| {
+        let bytes = MessageLayout::of::<U>().map_or(0, |layout| layout.decoded_bytes(message));
+        // The network has counted the message itself.
+        (charged.0)(bytes.saturating_sub(message.len() as u64))
+    };
+    CHARGED.try_with(charge).unwrap_or(Ok(()))
 }
 
 /// Does something with so many bytes, where no connection waits for it.
@@ -180,6 +141,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::proto::milvus::HybridSearchRequest;
+    use crate::proto::schema::i_ds::IdField;
+    use crate::proto::schema::{IDs, LongArray, StringArray};
 
     /// Whether another task of a runtime with one worker gets on while so many bytes are worked on.
     fn others_get_on(bytes: usize) -> bool {
@@ -193,40 +157,40 @@ mod tests {
         runtime.block_on(works).unwrap()
     }
 
+    fn checked<U: Name>(charged: &DecodedBytes, bytes: &[u8]) -> Result<(), tonic::Code> {
+        CHARGED.sync_scope(charged.clone(), || check::<U>(bytes)).map_err(|it| it.code())
+    }
+
     #[test]
     fn many_small_parts_are_refused_or_charged() {
         let taken = Arc::new(std::sync::Mutex::new(0));
         let told = Arc::clone(&taken);
         let charged = DecodedBytes::new(move |bytes| {
-            *told.lock().unwrap() += bytes;
-            if bytes > 1 << 20 { Err(Status::resource_exhausted("no")) } else { Ok(()) }
+            *told.lock().unwrap() = bytes;
+            if bytes > 4 << 20 { Err(Status::resource_exhausted("no")) } else { Ok(()) }
         });
-        let check = |bytes: &[u8]| {
-            CHARGED.sync_scope(charged.clone(), || check_parts(bytes)).map_err(|it| it.code())
-        };
         // Empty searches, of which each takes some hundred bytes.
-        assert_eq!(check(&[0x2a, 0].repeat(4096)), Ok(()));
-        assert_eq!(check(&[0x2a, 0].repeat(4097)), Err(tonic::Code::InvalidArgument));
-        assert_eq!(*taken.lock().unwrap(), 0);
-        // Short texts in one part of a message.
-        let nested = |texts: usize| {
-            let texts = [0x0a, 1, b'x'].repeat(texts);
-            let mut all = vec![0x12];
-            prost::encoding::encode_varint(texts.len() as u64, &mut all);
-            [all, texts].concat()
-        };
-        assert_eq!(check(&nested(100)), Ok(()));
-        assert_eq!(*taken.lock().unwrap(), 100 * 64 - nested(100).len() as u64);
-        assert_eq!(check(&nested(20_000)), Err(tonic::Code::ResourceExhausted));
-        // Behind a group that nobody knows, and before what is no message.
+        let searches = |bytes: &[u8]| checked::<HybridSearchRequest>(&charged, bytes);
+        assert_eq!(searches(&[0x2a, 0].repeat(4096)), Ok(()));
+        assert!(*taken.lock().unwrap() > 4000 * 200);
+        assert_eq!(searches(&[0x2a, 0].repeat(4097)), Err(tonic::Code::InvalidArgument));
+        // Behind a group that nobody knows.
         let hidden = [&[0xa3, 6, 0xa4, 6][..], &[0x2a, 0].repeat(5000)].concat();
-        assert_eq!(check(&hidden), Err(tonic::Code::InvalidArgument));
-        let mut cut = nested(20_000);
-        cut.push(0xff);
-        assert_eq!(check(&cut), Err(tonic::Code::ResourceExhausted));
-        // Bytes that are no message have no parts, and a message that is cut is prost's to refuse.
-        assert_eq!(check(&[0x12, 4, 0xff, 0xff, 0xff, 0xff]), Ok(()));
-        assert_eq!(check(&[0x12, 200, 1, 1]), Ok(()));
+        assert_eq!(searches(&hidden), Err(tonic::Code::InvalidArgument));
+        // Texts and numbers in one part of a message.
+        let keys = |bytes: &[u8]| checked::<IDs>(&charged, bytes);
+        let texts = |count: usize| {
+            let data = vec!["x".to_owned(); count];
+            IDs { id_field: Some(IdField::StrId(StringArray { data })) }.encode_to_vec()
+        };
+        assert_eq!(keys(&texts(20_000)), Ok(()));
+        assert_eq!(keys(&texts(200_000)), Err(tonic::Code::ResourceExhausted));
+        let numbers = |count: usize| {
+            let data = vec![0; count];
+            IDs { id_field: Some(IdField::IntId(LongArray { data })) }.encode_to_vec()
+        };
+        assert_eq!(keys(&numbers(500_000)), Ok(()));
+        assert_eq!(keys(&numbers(700_000)), Err(tonic::Code::ResourceExhausted));
     }
 
     #[test]

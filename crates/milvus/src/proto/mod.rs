@@ -1,6 +1,7 @@
 //! The messages and the service of the wire, compiled from `proto/*.proto`, and how they become bytes.
 
 pub mod codec;
+pub(crate) mod decoded;
 
 macro_rules! compiled {
     ($(#[doc = $about:literal] $name:ident = $package:literal;)*) => {

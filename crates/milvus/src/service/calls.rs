@@ -86,14 +86,14 @@ calls! {
     "ListDatabases" list_databases(wire::ListDatabasesRequest) -> wire::ListDatabasesResponse = databases::list, apart, catalogue, "";
     "DescribeDatabase" describe_database(wire::DescribeDatabaseRequest) -> wire::DescribeDatabaseResponse = databases::describe, at once, catalogue, "";
     "AlterDatabase" alter_database(wire::AlterDatabaseRequest) -> common::Status = databases::alter, apart, leader, "properties are kept and change nothing";
-    "CreateCollection" create_collection(wire::CreateCollectionRequest) -> common::Status = collections::create, apart, leader, "no functions, arrays of structures, geometry or text fields; vectors are never null";
+    "CreateCollection" create_collection(wire::CreateCollectionRequest) -> common::Status = collections::create, apart, leader, "no functions, arrays of structures, geometry or text fields, no `enable_match`; vectors are never null";
     "DropCollection" drop_collection(wire::DropCollectionRequest) -> common::Status = collections::drop, apart, leader, "";
     "HasCollection" has_collection(wire::HasCollectionRequest) -> wire::BoolResponse = collections::has, at once, catalogue, "";
     "DescribeCollection" describe_collection(wire::DescribeCollectionRequest) -> wire::DescribeCollectionResponse = describe::one, at once, catalogue, "";
     "BatchDescribeCollection" batch_describe_collection(wire::BatchDescribeCollectionRequest) -> wire::BatchDescribeCollectionResponse = describe::several, apart, catalogue, "";
     "ShowCollections" show_collections(wire::ShowCollectionsRequest) -> wire::ShowCollectionsResponse = describe::list, apart, catalogue, "";
     "RenameCollection" rename_collection(wire::RenameCollectionRequest) -> common::Status = collections::rename, apart, leader, "a collection with aliases stays in its database";
-    "AlterCollection" alter_collection(wire::AlterCollectionRequest) -> common::Status = collections::alter, apart, leader, "`dynamicfield.enabled` can be switched on, `collection.ttl.seconds` counts; other properties are kept and change nothing";
+    "AlterCollection" alter_collection(wire::AlterCollectionRequest) -> common::Status = collections::alter, apart, leader, "`dynamicfield.enabled` can be switched on, `collection.ttl.seconds` and `allow_insert_auto_id` count; other properties are kept and change nothing";
     "AlterCollectionField" alter_collection_field(wire::AlterCollectionFieldRequest) -> common::Status = collections::alter_field, apart, leader, "`max_length` and `max_capacity` count; what says how data is loaded is kept; nothing else can be changed";
     "AddCollectionField" add_collection_field(wire::AddCollectionFieldRequest) -> common::Status = collections::add_field, apart, leader, "no vector fields";
     "TruncateCollection" truncate_collection(wire::TruncateCollectionRequest) -> wire::TruncateCollectionResponse = collections::truncate, apart, leader, "";
@@ -124,7 +124,7 @@ calls! {
     "Insert" insert(wire::InsertRequest) -> wire::MutationResult = writes::insert, apart, leader, "";
     "Upsert" upsert(wire::UpsertRequest) -> wire::MutationResult = writes::upsert, apart, leader, "keys are given, and kept; no `field_ops`";
     "Delete" delete(wire::DeleteRequest) -> wire::MutationResult = writes::delete, apart, leader, "counts rows that were there; more than 65,536 go in pieces, those of `TruncateCollection` too";
-    "Search" search(wire::SearchRequest) -> wire::SearchResults = queued::search, scheduled, rows, "no functions, aggregation or highlighting";
+    "Search" search(wire::SearchRequest) -> wire::SearchResults = queued::search, scheduled, rows, "no functions, aggregation or highlighting; no other order";
     "HybridSearch" hybrid_search(wire::HybridSearchRequest) -> wire::SearchResults = hybrid::search, apart, rows, "ranked by `rrf` or `weighted`; no groups";
     "Query" query(wire::QueryRequest) -> wire::QueryResults = query::query, apart, rows, "no aggregates but `count(*)`";
     "Flush" flush(wire::FlushRequest) -> wire::FlushResponse = flush::flush, apart, leader, "";
@@ -134,7 +134,7 @@ calls! {
     "GetPersistentSegmentInfo" get_persistent_segment_info(wire::GetPersistentSegmentInfoRequest) -> wire::GetPersistentSegmentInfoResponse = segments::persistent, apart, counts, "each partition is told as one segment";
     "GetQuerySegmentInfo" get_query_segment_info(wire::GetQuerySegmentInfoRequest) -> wire::GetQuerySegmentInfoResponse = segments::loaded, apart, counts, "each partition is told as one segment";
     "GetReplicas" get_replicas(wire::GetReplicasRequest) -> wire::GetReplicasResponse = segments::replicas, apart, catalogue, "one replica";
-    "ManualCompaction" manual_compaction(wire::ManualCompactionRequest) -> wire::ManualCompactionResponse = segments::compact, apart, leader, "flushes, which gives back the space of deleted rows";
+    "ManualCompaction" manual_compaction(wire::ManualCompactionRequest) -> wire::ManualCompactionResponse = segments::compact, apart, leader, "flushes, which gives back the space of deleted rows; no clustering compaction (`is_clustering`)";
     "GetCompactionState" get_compaction_state(wire::GetCompactionStateRequest) -> wire::GetCompactionStateResponse = segments::compaction, at once, leader, "compactions end before they are answered";
     "GetCompactionStateWithPlans" get_compaction_state_with_plans(wire::GetCompactionPlansRequest) -> wire::GetCompactionPlansResponse = segments::plans, apart, leader, "no plans";
     "CreateCredential" create_credential(wire::CreateCredentialRequest) -> common::Status = users::create, apart, leader, "";

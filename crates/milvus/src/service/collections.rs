@@ -207,6 +207,12 @@ pub(super) fn add_field(
     let place = call.place(&request.db_name, request.collection_name)?;
     let field = FieldSchema::decode(request.schema.as_slice())
         .map_err(|error| CallFailure::parameter(format!("the field is malformed: {error}")))?;
+    if field.is_clustering_key {
+        return Err(CallFailure::parameter(format!(
+            "not support to add clustering key field, field name = {}",
+            field.name
+        )));
+    }
     let field = Box::new(schema_in::field(field)?);
     let collection = place.collection.clone();
     match call.database().apply(EntryChange::AddField { place, field }) {

@@ -3,21 +3,22 @@
 //! A connection costs a descriptor, and the database needs some too. Where there are too many, the
 //! one that has been idle for longest is closed for a new one, those that have never made a call
 //! first: so whoever holds many idle connections keeps nobody out, himself included. One whose call
-//! is under way is never closed; where all are busy, the new one is.
+//! is under way is not closed; where all are busy, the new one is. An answer that its client does not
+//! take keeps a connection busy for some seconds only.
 //!
 //! What has not said within some seconds that it speaks HTTP/2, or has made no call within a minute,
-//! is closed too. Clients of gRPC connect again by themselves.
+//! is closed too; so is what takes an answer too slowly, since nothing else ends a call whose client gives
+//! no window. Clients of gRPC connect again by themselves.
 
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -26,39 +27,9 @@ use tokio::time::Instant;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
-/// How much of the network clients may have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NetworkLimits {
-    /// Connections of all clients; three quarters of the descriptors unless given.
-    pub connections: Option<usize>,
-    /// Connections of one address.
-    pub of_address: usize,
-    /// How long a connection may take to begin to speak, encrypted or not.
-    pub handshake: Duration,
-    /// How long a connection stays that makes no call.
-    pub first_call: Duration,
-    /// How long a request may take to come, and an answer to be taken by the client; more by a second
-    /// for each 32 KiB of it that did.
-    pub request: Duration,
-    /// How long a client says nothing before it is asked whether it is there.
-    pub keep_alive: Duration,
-}
+use super::network_limits::{NetworkLimits, network_of};
+use super::taking::CallUnderWay;
 
-impl Default for NetworkLimits {
-    fn default() -> Self {
-        Self {
-            connections: None,
-            of_address: 2_000,
-            handshake: Duration::from_secs(10),
-            first_call: Duration::from_secs(60),
-            request: Duration::from_secs(30),
-            keep_alive: Duration::from_secs(60),
-        }
-    }
-}
-
-/// Connections where the system does not bound descriptors.
-const MOST: usize = 65_536;
 /// Bytes of the preface of HTTP/2, which is what a client says first.
 const PREFACE_BYTES: u64 = 24;
 /// How long nothing is accepted after the system refused.
@@ -67,15 +38,6 @@ const AFTER_REFUSAL: Duration = Duration::from_millis(100);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 /// Connections that are accepted and wait to be served.
 const ACCEPTED: usize = 16;
-
-impl NetworkLimits {
-    fn all(&self) -> usize {
-        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
-        let most = (descriptors / 4).saturating_mul(3).min(MOST);
-        self.connections.map_or(most, |asked| asked.min(most)).max(1)
-    }
-}
 
 /// The connections that there are.
 #[derive(Debug)]
@@ -89,6 +51,7 @@ pub(super) struct Connections {
 #[derive(Debug, Default)]
 struct ConnectionsState {
     of_peer: HashMap<SocketAddr, Arc<ClientEntry>>,
+    /// How many there are, by network.
     of_address: HashMap<IpAddr, usize>,
 }
 
@@ -98,30 +61,97 @@ struct ClientEntry {
     /// When it said something last, in milliseconds since the beginning.
     heard_ms: AtomicU64,
     bytes: AtomicU64,
-    /// Calls made, and those of them that are under way.
+    /// Calls made.
     calls: AtomicU64,
-    busy: AtomicUsize,
+    /// Those that are under way, or begin to come.
+    under_way: Mutex<Vec<Arc<CallUnderWay>>>,
     is_closed: AtomicBool,
-    waker: Mutex<Option<Waker>>,
+    /// Who waits to read, and to write.
+    wakers: Mutex<[Option<Waker>; 2]>,
+}
+
+/// What a connection does. All but those that are busy may give way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Business {
+    Idle,
+    /// All that it does is wait for its client to take answers.
+    Stuck,
+    /// It waits with one answer, and does something else.
+    Slow,
+    Busy,
 }
 
 impl ClientEntry {
+    fn new(now_ms: u64) -> Arc<Self> {
+        Arc::new(Self {
+            born: Instant::now(),
+            heard_ms: AtomicU64::new(now_ms),
+            bytes: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
+            under_way: Mutex::default(),
+            is_closed: AtomicBool::new(false),
+            wakers: Mutex::default(),
+        })
+    }
+
     fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
-        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(waker) = waker {
-            waker.wake();
+        let wakers = std::mem::take(&mut *self.wakers());
+        wakers.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Ends what is done with the connection where it is closed; else whoever waits is woken when it is.
+    fn check<T>(
+        &self,
+        waits: usize,
+        context: &Context<'_>,
+        done: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if done.is_pending() {
+            self.wakers()[waits] = Some(context.waker().clone());
+        }
+        match self.is_closed.load(Ordering::Acquire) {
+            true => Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
+            false => done,
         }
     }
 
-    fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::Relaxed) > 0
+    fn wakers(&self) -> MutexGuard<'_, [Option<Waker>; 2]> {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The smallest gives way first.
-    fn worth(&self) -> (bool, u64) {
+    fn under_way(&self) -> MutexGuard<'_, Vec<Arc<CallUnderWay>>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it does, where nothing that was taken for so long means that an answer is not taken.
+    fn business(&self, untaken: Duration, now: Instant) -> Business {
+        let under_way = self.under_way();
+        let calls = under_way.iter().filter(|call| call.has_come());
+        let (mut stuck, mut busy) = (false, false);
+        for call in calls {
+            match call.is_stuck(untaken, now) {
+                true => stuck = true,
+                false => busy = true,
+            }
+        }
+        match (stuck, busy) {
+            (false, false) => Business::Idle,
+            (true, false) => Business::Stuck,
+            (true, true) => Business::Slow,
+            (false, true) => Business::Busy,
+        }
+    }
+
+    /// Whether a client takes one of its answers too slowly.
+    fn is_late(&self, wait: Duration, now: Instant) -> bool {
+        self.under_way().iter().any(|call| call.is_late(wait, now))
+    }
+
+    /// The smallest gives way first: who never called or takes nothing, then who was heard longest ago.
+    fn worth(&self, business: Business) -> (bool, u64) {
         let has_called = self.calls.load(Ordering::Relaxed) > 0;
-        (has_called, self.heard_ms.load(Ordering::Relaxed))
+        (has_called && business != Business::Stuck, self.heard_ms.load(Ordering::Relaxed))
     }
 }
 
@@ -142,28 +172,22 @@ impl Connections {
     /// A connection by the address of its client.
     pub(super) fn peer(&self, address: SocketAddr) -> Option<BusyConnection> {
         let entry = self.state().of_peer.get(&address).cloned()?;
-        Some(BusyConnection(Arc::new(Busy { entry, has_called: AtomicBool::new(false) })))
+        let call = Arc::new(CallUnderWay::new());
+        entry.under_way().push(Arc::clone(&call));
+        Some(BusyConnection(Arc::new(Busy { entry, call })))
     }
 
     /// Takes a connection, for which another one may be closed; `None` where all are busy.
     fn admit(self: &Arc<Self>, io: TcpStream, peer: SocketAddr) -> Option<CountedConnection> {
-        let address = peer.ip();
+        let address = network_of(peer.ip());
         let mut state = self.state();
         let of_address = state.of_address.get(&address).copied().unwrap_or(0);
         if of_address >= self.limits.of_address {
-            self.give_way(&mut state, |other| other.ip() == address).then_some(())?;
+            self.give_way(&mut state, |other| network_of(other.ip()) == address).then_some(())?;
         } else if state.of_peer.len() >= self.all {
             self.give_way(&mut state, |_| true).then_some(())?;
         }
-        let entry = Arc::new(ClientEntry {
-            born: Instant::now(),
-            heard_ms: AtomicU64::new(self.now_ms()),
-            bytes: AtomicU64::new(0),
-            calls: AtomicU64::new(0),
-            busy: AtomicUsize::new(0),
-            is_closed: AtomicBool::new(false),
-            waker: Mutex::default(),
-        });
+        let entry = ClientEntry::new(self.now_ms());
         state.add(peer, Arc::clone(&entry));
         drop(state);
         Some(CountedConnection { io, peer, entry, connections: Arc::clone(self) })
@@ -171,8 +195,13 @@ impl Connections {
 
     /// Closes the one that is worth least.
     fn give_way(&self, state: &mut ConnectionsState, may: impl Fn(&SocketAddr) -> bool) -> bool {
-        let idle = state.of_peer.iter().filter(|(peer, entry)| may(peer) && !entry.is_busy());
-        let Some((&peer, _)) = idle.min_by_key(|(_, entry)| entry.worth()) else { return false };
+        let now = Instant::now();
+        let idle =
+            state.of_peer.iter().filter(|(peer, _)| may(peer)).filter_map(|(peer, entry)| {
+                let business = entry.business(self.limits.untaken, now);
+                (business != Business::Busy).then(|| (*peer, entry.worth(business)))
+            });
+        let Some((peer, _)) = idle.min_by_key(|(_, worth)| *worth) else { return false };
         if let Some(entry) = state.remove(peer, None) {
             entry.close();
         }
@@ -184,13 +213,15 @@ impl Connections {
         self.give_way(&mut self.state(), |_| true);
     }
 
-    /// Closes those that say nothing.
+    /// Closes those that say nothing, or take nothing.
     fn look(&self) {
         let mut state = self.state();
+        let now = Instant::now();
         let mute = |entry: &ClientEntry| {
             let (age, bytes) = (entry.born.elapsed(), entry.bytes.load(Ordering::Relaxed));
             age >= self.limits.handshake && bytes < PREFACE_BYTES
                 || age >= self.limits.first_call && entry.calls.load(Ordering::Relaxed) == 0
+                || entry.is_late(self.limits.request, now)
         };
         let mute: Vec<SocketAddr> =
             state.of_peer.iter().filter(|(_, e)| mute(e)).map(|(peer, _)| *peer).collect();
@@ -206,7 +237,7 @@ impl ConnectionsState {
     fn add(&mut self, peer: SocketAddr, entry: Arc<ClientEntry>) {
         self.remove(peer, None);
         self.of_peer.insert(peer, entry);
-        *self.of_address.entry(peer.ip()).or_insert(0) += 1;
+        *self.of_address.entry(network_of(peer.ip())).or_insert(0) += 1;
     }
 
     /// Counts one no more, or only if it is still `this` one.
@@ -219,10 +250,11 @@ impl ConnectionsState {
         if this.is_some_and(|this| !Arc::ptr_eq(this, found)) {
             return None;
         }
-        if let Some(count) = self.of_address.get_mut(&peer.ip()) {
+        let network = network_of(peer.ip());
+        if let Some(count) = self.of_address.get_mut(&network) {
             *count -= 1;
             if *count == 0 {
-                self.of_address.remove(&peer.ip());
+                self.of_address.remove(&network);
             }
         }
         self.of_peer.remove(&peer)
@@ -236,23 +268,28 @@ pub(super) struct BusyConnection(Arc<Busy>);
 #[derive(Debug)]
 struct Busy {
     entry: Arc<ClientEntry>,
-    has_called: AtomicBool,
+    call: Arc<CallUnderWay>,
 }
 
 impl BusyConnection {
     /// A call has come whole.
     pub(super) fn calls(&self) {
-        if !self.0.has_called.swap(true, Ordering::Relaxed) {
+        if self.0.call.comes() {
             self.0.entry.calls.fetch_add(1, Ordering::Relaxed);
-            self.0.entry.busy.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// The call that it is busy with.
+    pub(super) fn call(&self) -> Arc<CallUnderWay> {
+        Arc::clone(&self.0.call)
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        if self.has_called.load(Ordering::Relaxed) {
-            self.entry.busy.fetch_sub(1, Ordering::Relaxed);
+        let mut under_way = self.entry.under_way();
+        if let Some(place) = under_way.iter().position(|call| Arc::ptr_eq(call, &self.call)) {
+            under_way.swap_remove(place);
         }
     }
 }
@@ -289,18 +326,12 @@ impl AsyncRead for CountedConnection {
         let this = self.get_mut();
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.io).poll_read(context, buffer);
-        if read.is_pending() {
-            let waker = Some(context.waker().clone());
-            *this.entry.waker.lock().unwrap_or_else(PoisonError::into_inner) = waker;
-        } else {
+        if read.is_ready() {
             let bytes = buffer.filled().len() - before;
             this.entry.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             this.entry.heard_ms.store(this.connections.now_ms(), Ordering::Relaxed);
         }
-        if this.entry.is_closed.load(Ordering::Acquire) {
-            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
-        }
-        read
+        this.entry.check(0, context, read)
     }
 }
 
@@ -310,7 +341,9 @@ impl AsyncWrite for CountedConnection {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().io).poll_write(context, bytes)
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.io).poll_write(context, bytes);
+        this.entry.check(1, context, written)
     }
 
     fn poll_write_vectored(
@@ -318,7 +351,9 @@ impl AsyncWrite for CountedConnection {
         context: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().io).poll_write_vectored(context, bytes)
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.io).poll_write_vectored(context, bytes);
+        this.entry.check(1, context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -402,5 +437,38 @@ async fn watch(connections: Weak<Connections>) {
         tokio::time::sleep(BETWEEN_LOOKS).await;
         let Some(connections) = connections.upgrade() else { return };
         connections.look();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_its_client_alone_is_worth_no_more_than_who_never_called() {
+        let entry = ClientEntry::new(7);
+        let untaken = Duration::from_secs(5);
+        let after =
+            |seconds| entry.business(untaken, Instant::now() + Duration::from_secs(seconds));
+        let begin = || {
+            let call = Arc::new(CallUnderWay::new());
+            entry.under_way().push(Arc::clone(&call));
+            BusyConnection(Arc::new(Busy { entry: Arc::clone(&entry), call }))
+        };
+        let first = begin();
+        assert_eq!(after(60), Business::Idle, "it has not come yet");
+        first.calls();
+        assert_eq!(after(60), Business::Busy);
+        first.call().gave();
+        assert_eq!((after(1), after(60)), (Business::Busy, Business::Stuck));
+        let second = begin();
+        second.calls();
+        assert_eq!(after(60), Business::Slow);
+        let worth = [Business::Stuck, Business::Slow, Business::Idle].map(|it| entry.worth(it));
+        assert_eq!(worth, [(false, 7), (true, 7), (true, 7)]);
+        drop(first);
+        assert_eq!(after(60), Business::Busy);
+        drop(second);
+        assert_eq!((after(60), entry.under_way().len()), (Business::Idle, 0));
     }
 }

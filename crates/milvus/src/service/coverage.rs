@@ -27,7 +27,7 @@ answered by the server that began it. What is not served is refused by each (see
 ";
 
 /// Name of a feature, whether it is served, and how or how not.
-const FEATURES: [(&str, &str, &str); 30] = [
+const FEATURES: [(&str, &str, &str); 31] = [
     ("float, float16, bfloat16 and int8 vectors", "yes", "by L2 (squared), IP and COSINE"),
     (
         "binary vectors",
@@ -35,7 +35,11 @@ const FEATURES: [(&str, &str, &str); 30] = [
         "by HAMMING and JACCARD; not by SUBSTRUCTURE, SUPERSTRUCTURE, MHJACCARD",
     ),
     ("sparse vectors", "partly", "stored and read, not indexed or searched"),
-    ("int64 and varchar keys, assigned keys", "yes", ""),
+    (
+        "int64 and varchar keys, assigned keys",
+        "yes",
+        "with `allow_insert_auto_id` keys that rows bring are kept; a row that has one of them is replaced",
+    ),
     (
         "bool, int8 to int64, float, double, varchar, JSON, arrays, timestamptz",
         "yes",
@@ -43,8 +47,17 @@ const FEATURES: [(&str, &str, &str); 30] = [
     ),
     ("nullable fields, defaults, dynamic fields", "yes", "vectors are never null"),
     ("geometry, text and structure fields, arrays of vectors", "no", ""),
-    ("functions: BM25, text embedding, reranking, MinHash", "no", ""),
+    (
+        "functions: BM25, text embedding, reranking, MinHash",
+        "partly",
+        "`rrf` and `weighted` in a hybrid search alone; text to be matched (`enable_match`) is refused too",
+    ),
     ("partitions, partition keys", "yes", ""),
+    (
+        "clustering keys",
+        "partly",
+        "kept and told; nothing is sorted by them, and clustering compaction is refused",
+    ),
     ("databases, aliases", "yes", "by the request, or by `dbname` in the metadata"),
     (
         "index types",
@@ -66,7 +79,7 @@ const FEATURES: [(&str, &str, &str); 30] = [
     (
         "search parameters",
         "yes",
-        "`ef`, `search_list` and `L` are the length of the candidate list, `nprobe` counts eight of it; others are ignored",
+        "`ef`, `search_list` and `L` are the length of the candidate list, `nprobe` counts eight of it; `order_by_fields` and `group_by_fields` are refused, others ignored",
     ),
     ("range search", "yes", "`radius` and `range_filter`"),
     (
@@ -74,7 +87,11 @@ const FEATURES: [(&str, &str, &str); 30] = [
         "yes",
         "by integers, bools, texts and instants; at most 65,536 rows are looked at for a query",
     ),
-    ("hybrid search", "yes", "`rrf` and `weighted`"),
+    (
+        "hybrid search",
+        "yes",
+        "`rrf` and `weighted`, as rankers and as functions of the type `RERANK`",
+    ),
     (
         "search and query iterators",
         "yes",

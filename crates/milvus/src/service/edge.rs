@@ -29,7 +29,6 @@ use super::channels::{CallTurn, Channels, SendError, lost_words, unseen_words};
 use super::edge_counts::{EdgeCounts, SentOn};
 use super::hedged::HedgedRead;
 use super::hedging::{Hedging, ReadKind};
-use super::leaving::LeavingAnswer;
 use super::marks::{FAILED, FORWARDED, READ_AFTER, REFUSED, WRITTEN, does_not_lead, is_unsettled};
 use super::moments::owner;
 use super::peers::{LeaderAt, Peers, ServerAt};
@@ -52,8 +51,6 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(250);
 const EVERYWHERE: Duration = Duration::from_secs(30);
 /// How long a server that was elected and does not lead yet is left alone at first; then twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// How long the client may take for an answer of another server, and longer the more there is of it.
-const TAKEN: Duration = Duration::from_secs(30);
 /// How often it is looked meanwhile who leads.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
@@ -410,11 +407,7 @@ impl Edge {
         let (mut response, turn) = self.channels.send(server, request).await?;
         // Between servers; here the answer goes on whatever it says.
         response.headers_mut().remove(FAILED);
-        // Others wait for the turn of one whose client takes nothing.
-        Ok(response.map(|body| {
-            let body = Body::new(RelayedBody::new(body, turn));
-            Body::new(LeavingAnswer::watched(body, TAKEN, ()))
-        }))
+        Ok(response.map(|body| Body::new(RelayedBody::new(body, turn))))
     }
 
     /// As [`send`](Self::send); the answer to a change is read whole, since it can be asked for again.

@@ -240,6 +240,11 @@ impl Call {
         &self.door.settings.database
     }
 
+    /// Who has tried wrong passwords lately.
+    pub(super) fn attempts(&self) -> &Attempts {
+        &self.door.attempts
+    }
+
     /// The other servers, where there are some.
     pub(super) fn peers(&self) -> Option<&Arc<dyn Peers>> {
         self.door.peers.as_ref()
@@ -386,6 +391,14 @@ impl Call {
         }
         response.extensions_mut().insert(AnswerCode(code));
         response
+    }
+
+    /// A text for someone on another machine, who has no use for where files of this one are.
+    pub(super) fn without_path(&self, text: String) -> String {
+        match &self.door.hidden {
+            Some(dir) => text.replace(dir.as_str(), "the data directory"),
+            None => text,
+        }
     }
 
     /// By name, or by id where there is no name.

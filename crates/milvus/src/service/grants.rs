@@ -6,7 +6,7 @@ use pipeann_db::catalog::limits::DEFAULT_DATABASE;
 use super::frontend::Call;
 use super::privileges::{
     ALL, GLOBAL, GROUPS, are_mixed, is_earlier_group, is_fixed_group, is_granted_server_wide,
-    is_on, is_server_wide, kind_of, known,
+    is_on, is_reserved, is_server_wide, kind_of, known,
 };
 use crate::proto::common::Status;
 use crate::proto::milvus as wire;
@@ -53,6 +53,17 @@ fn database_of(
     }
 }
 
+/// Refuses to grant every privilege by a word that is a group's name too: earlier versions let one be made, and
+/// who grants it means what is in it.
+fn check_meant(call: &Call, privilege: &str, has: bool) -> Result<(), CallFailure> {
+    if !has || privilege != ANY || call.database().access().group(ALL).is_none() {
+        return Ok(());
+    }
+    Err(CallFailure::parameter(format!(
+        "{ALL} stands for every privilege, and is the name of a privilege group here: drop that group first"
+    )))
+}
+
 fn named(name: String) -> String {
     if name.is_empty() { ANY.to_owned() } else { name }
 }
@@ -70,6 +81,7 @@ pub(super) fn operate(
     }
     let privilege = privilege(entity.grantor)?;
     check_known(call, &privilege)?;
+    check_meant(call, &privilege, has)?;
     if has {
         check_kind(&privilege, &kind)?;
     }
@@ -130,6 +142,7 @@ pub(super) fn operate_by_collection(
     let has = request.r#type() == OperatePrivilegeType::Grant;
     let privilege = privilege(request.grantor)?;
     check_known(call, &privilege)?;
+    check_meant(call, &privilege, has)?;
     let grant = Grant {
         kind: kind_of(&privilege).to_owned(),
         object: named(request.collection_name),
@@ -177,7 +190,7 @@ pub(super) fn create_group(
     call: &Call,
     request: wire::CreatePrivilegeGroupRequest,
 ) -> Result<Status, CallFailure> {
-    if known(&request.group_name) {
+    if known(&request.group_name) || is_reserved(&request.group_name) {
         let name = request.group_name;
         return Err(CallFailure::parameter(format!(
             "privilege group name [{name}] is defined by built in privileges or privilege groups"

@@ -19,9 +19,6 @@ pub(super) fn search(
     call: &Call,
     request: wire::HybridSearchRequest,
 ) -> Result<wire::SearchResults, CallFailure> {
-    if request.function_score.is_some() {
-        return Err(CallFailure::unsupported("ranking by a function (function_score)"));
-    }
     if !request.function_chains.is_empty() {
         return Err(CallFailure::unsupported("ranking by functions (function_chains)"));
     }
@@ -30,7 +27,7 @@ pub(super) fn search(
         let reason = format!("maximum of ann search requests is {MAX_SEARCHES}, and one is needed");
         return Err(CallFailure::parameter(reason));
     }
-    let ranking = Ranking::new(request.rank_params, searches)?;
+    let ranking = Ranking::new(request.rank_params, request.function_score, searches)?;
     let whole = wire::SearchRequest {
         db_name: request.db_name,
         collection_name: request.collection_name,

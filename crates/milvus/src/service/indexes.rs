@@ -8,14 +8,13 @@ use pipeann_db::catalog::{
 use pipeann_db::collection::Collection;
 
 use super::frontend::Call;
-use crate::convert::index::{check_change, description, keep_changes, new_index};
+use crate::convert::index::{
+    JSON_PATH, check_change, check_field, description, first_key, keep_changes, new_index,
+};
 use crate::convert::parameters::{Parameters, properties};
 use crate::proto::common::{IndexState, Status};
 use crate::proto::milvus as wire;
 use crate::status::{CallFailure, Code};
-
-/// Names the path that an index on JSON is for.
-const JSON_PATH: &str = "json_path";
 
 /// Declares an index and has it built. It answers at once; clients ask how far it is, until it is
 /// finished: one that is there and that nobody has had built yet is built too.
@@ -35,6 +34,7 @@ pub(super) fn create(
     })?;
     let data_type = field.spec.data_type;
     let mut new = new_index(field.spec.name.clone(), data_type, request.index_name, parameters)?;
+    check_field(&new, &field.spec, &entry.schema)?;
     let name = new.name.as_deref().unwrap_or(&new.field);
     if let Ok(there) = entry.index(name) {
         keep_changes(&mut new, there);
@@ -91,8 +91,7 @@ fn field_of<'e>(entry: &'e Entry, index: &'e IndexDefinition) -> &'e str {
     let name = field.map_or("", |field| field.spec.name.as_str());
     match index.parameters.get(JSON_PATH) {
         Some(path) if field.is_some_and(|field| field.spec.is_dynamic()) => {
-            let path = path.trim();
-            let key = path.find('[').map_or(path, |at| path[..at].trim_end());
+            let key = first_key(path);
             if key.is_empty() { name } else { key }
         }
         _ => name,
@@ -121,7 +120,7 @@ impl NamedIndexes {
 
     /// A field is named only by clients that name no index, or by both names being those of one
     /// index.
-    fn indexes(&self) -> Result<Vec<wire::IndexDescription>, CallFailure> {
+    fn indexes(&self, call: &Call) -> Result<Vec<wire::IndexDescription>, CallFailure> {
         let rows = self.collection.count(None)?;
         let mut found = Vec::new();
         for index in &self.entry.indexes {
@@ -131,7 +130,9 @@ impl NamedIndexes {
             if by_name && by_field {
                 // Dropped meanwhile, it is not there.
                 let Ok(status) = self.collection.index_status(&index.name) else { continue };
-                found.push(description(index, field, &status, rows));
+                let mut told = description(index, field, &status, rows);
+                told.index_state_fail_reason = call.without_path(told.index_state_fail_reason);
+                found.push(told);
             }
         }
         if found.is_empty() {
@@ -149,7 +150,10 @@ pub(super) fn describe(
 ) -> Result<wire::DescribeIndexResponse, CallFailure> {
     let place = (request.db_name.as_str(), request.collection_name.as_str());
     let asked = NamedIndexes::new(call, place, request.field_name, request.index_name)?;
-    Ok(wire::DescribeIndexResponse { index_descriptions: asked.indexes()?, ..Default::default() })
+    Ok(wire::DescribeIndexResponse {
+        index_descriptions: asked.indexes(call)?,
+        ..Default::default()
+    })
 }
 
 pub(super) fn statistics(
@@ -158,7 +162,7 @@ pub(super) fn statistics(
 ) -> Result<wire::GetIndexStatisticsResponse, CallFailure> {
     let place = (request.db_name.as_str(), request.collection_name.as_str());
     let asked = NamedIndexes::new(call, place, String::new(), request.index_name)?;
-    let index_descriptions = asked.indexes()?;
+    let index_descriptions = asked.indexes(call)?;
     Ok(wire::GetIndexStatisticsResponse { index_descriptions, ..Default::default() })
 }
 
@@ -168,7 +172,7 @@ pub(super) fn state(
 ) -> Result<wire::GetIndexStateResponse, CallFailure> {
     let place = (request.db_name.as_str(), request.collection_name.as_str());
     let asked = NamedIndexes::new(call, place, request.field_name, request.index_name)?;
-    let found = asked.indexes()?;
+    let found = asked.indexes(call)?;
     // Several are finished when all are.
     let unfinished = found.iter().find(|index| index.state != i32::from(IndexState::Finished));
     let shown = unfinished.or(found.first());
@@ -185,7 +189,7 @@ pub(super) fn progress(
 ) -> Result<wire::GetIndexBuildProgressResponse, CallFailure> {
     let place = (request.db_name.as_str(), request.collection_name.as_str());
     let asked = NamedIndexes::new(call, place, request.field_name, request.index_name)?;
-    let found = asked.indexes()?;
+    let found = asked.indexes(call)?;
     let least = found.iter().min_by_key(|index| index.indexed_rows);
     Ok(wire::GetIndexBuildProgressResponse {
         indexed_rows: least.map_or(0, |index| index.indexed_rows),

@@ -18,19 +18,21 @@ use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
 use super::asking::MOST_WAITING;
 use super::calls::Service;
-use super::connections::{Connections, Incoming, NetworkLimits};
+use super::connections::{Connections, Incoming};
 use super::edge::Edge;
 use super::edge_counts::EdgeCounts;
 use super::frontend::{FrontendContext, FrontendSettings};
 use super::graph_links::{GraphsDoor, follow_links};
+use super::guard::Guard;
+use super::network_limits::NetworkLimits;
 use super::peers::peers_waiting;
 use super::progress::{ProgressDoor, listen_to_leader};
 use super::serve_options::{
-    CALLS_OF_CONNECTION, DEFAULT_METRICS_PORT, MAX_ANSWER_BYTES, MAX_REQUEST_BYTES, ServeError,
-    ServeOptions, ServerTls, WINDOW_BYTES,
+    CALLS_OF_CONNECTION, DEFAULT_METRICS_PORT, MAX_ANSWER_BYTES, MAX_HEALTH_BYTES,
+    MAX_REQUEST_BYTES, ServeError, ServeOptions, ServerTls, WINDOW_BYTES,
 };
 use super::sockets::{listening, main_listener};
-use super::transport::{CallNetwork, Guard, Guarded};
+use super::transport::{Bounded, CallNetwork, Guarded};
 use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
 
 /// Connections of those who watch the server.
@@ -167,7 +169,7 @@ pub fn listen(settings: FrontendSettings, options: &ServeOptions) -> Result<List
         _ if options.authorization => {
             Guard::Users(Arc::clone(&door.settings.database), Arc::clone(&door.attempts))
         }
-        Some(token) => Guard::token(token),
+        Some(token) => Guard::token(token, Arc::clone(&door.attempts)),
         None => Guard::Open,
     };
     let network = CallNetwork {
@@ -322,6 +324,8 @@ async fn serve<I, C>(
     let progress = door.peers.clone().map(ProgressDoor);
     let connections = network.connections.clone();
     let graphs = door.peers.clone().map(|peers| GraphsDoor::service(&door, peers, connections));
+    let request = network.request;
+    let graphs = graphs.map(|graphs| Bounded::new(graphs, request, &messages));
     let edge = door.peers.clone().map(|peers| Edge::new(peers, Arc::clone(&door.edge)));
     if let Some(edge) = &edge {
         tokio::spawn(listen_to_leader(Arc::downgrade(edge)));
@@ -333,11 +337,12 @@ async fn serve<I, C>(
     // Health is told to everybody: whoever asks for it knows no token.
     let (reporter, health) = tonic_health::server::health_reporter();
     reporter.set_serving::<MilvusServiceServer<Service>>().await;
+    let health = health.max_decoding_message_size(MAX_HEALTH_BYTES);
     let served = server
         .max_concurrent_streams(CALLS_OF_CONNECTION)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
-        .add_service(health)
+        .add_service(Bounded::new(health, request, &messages))
         .add_optional_service(progress)
         .add_optional_service(graphs)
         .add_service(Guarded::new(service, guard, (network, messages), edge))

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use pipeann_db::catalog::{
-    CollectionEntry as Entry, CollectionPath, EntryChange, Properties, WantedLoad,
+    CatalogError, CollectionEntry as Entry, CollectionPath, EntryChange, Properties, WantedLoad,
 };
 
 use super::frontend::Call;
@@ -31,8 +31,9 @@ pub(super) fn load_partitions(
     request: wire::LoadPartitionsRequest,
 ) -> Result<Status, CallFailure> {
     let place = call.place(&request.db_name, request.collection_name)?;
-    call.entry(&place.database, &place.collection)?;
+    let entry = call.entry(&place.database, &place.collection)?;
     some_named(&request.partition_names)?;
+    check_unkeyed(&entry, "load")?;
     load_some(call, place, Some(request.partition_names))
 }
 
@@ -42,6 +43,25 @@ fn some_named(partitions: &[String]) -> Result<(), CallFailure> {
         return Err(no_partition());
     }
     partitions.iter().try_for_each(|name| names::partition(name))
+}
+
+/// Partitions of a partition key are loaded and released with the whole.
+fn check_unkeyed(entry: &Entry, action: &str) -> Result<(), CallFailure> {
+    match entry.has_partition_key() {
+        true => Err(CallFailure::parameter(format!(
+            "disable {action} partitions if partition key mode is used: invalid parameter"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses partitions by name where a partition key says which rows are where: what is read of a few
+/// of them alone would be incomplete.
+pub(super) fn check_nameable(entry: &Entry, partitions: &[String]) -> Result<(), CallFailure> {
+    match partitions.is_empty() || !entry.has_partition_key() {
+        true => Ok(()),
+        false => Err(CatalogError::PartitionKeyed { collection: entry.name.clone() }.into()),
+    }
 }
 
 fn no_partition() -> CallFailure {
@@ -87,6 +107,7 @@ pub(super) fn to_be_read(
     partitions: &[String],
 ) -> Result<Arc<Entry>, CallFailure> {
     let entry = call.entry(database, collection)?;
+    check_nameable(&entry, partitions)?;
     let refused = match check_loaded(&entry, partitions) {
         Ok(()) => return Ok(entry),
         Err(refused) => refused,
@@ -141,10 +162,11 @@ pub(super) fn release_partitions(
     request: wire::ReleasePartitionsRequest,
 ) -> Result<Status, CallFailure> {
     let place = call.place(&request.db_name, request.collection_name)?;
-    call.entry(&place.database, &place.collection)?;
+    let entry = call.entry(&place.database, &place.collection)?;
     if request.partition_names.is_empty() {
         return Err(no_partition());
     }
+    check_unkeyed(&entry, "release")?;
     let partitions = Some(request.partition_names);
     call.database().apply(EntryChange::Release { place, partitions })?;
     Ok(Status::default())

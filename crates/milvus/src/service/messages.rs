@@ -19,6 +19,7 @@ use tonic::Status;
 use tonic::body::Body;
 
 use super::connections::BusyConnection;
+use super::network_limits::LEAST_BYTES_PER_S;
 
 /// All messages may have such a part of the memory limit, or of the machine's memory without one.
 const LIMIT_OVER_MESSAGES: u64 = 2;
@@ -29,8 +30,6 @@ const LEAST_BYTES: u64 = 96 << 20;
 const STEP_BYTES: u64 = 256 << 10;
 /// Messages that were as large leave memory behind that is worth returning.
 const LARGE_BYTES: u64 = 8 << 20;
-/// A request that comes more slowly is given up, and an answer that is taken more slowly.
-pub(super) const LEAST_BYTES_PER_S: u64 = 32 << 10;
 
 /// What all messages share.
 #[derive(Debug)]

@@ -26,6 +26,7 @@ mod freshness;
 mod frontend;
 mod grants;
 mod graph_links;
+mod guard;
 mod hedged;
 mod hedging;
 mod hybrid;
@@ -38,6 +39,7 @@ mod loading;
 mod marks;
 mod messages;
 mod moments;
+mod network_limits;
 mod partitions;
 mod peers;
 mod privileges;
@@ -58,6 +60,7 @@ mod shown;
 mod sight;
 mod sockets;
 mod statistics;
+mod taking;
 mod transport;
 mod users;
 mod viewer;
@@ -67,13 +70,13 @@ mod whole_answer;
 mod writes;
 
 pub use access_log::{AccessLog, CallEnded};
-pub use connections::NetworkLimits;
 pub use coverage::coverage;
 pub use figures::ask_figures;
 pub use frontend::FrontendSettings;
 pub use in_process::{InProcess, RefusedCall};
 pub use listen::{Listening, Served, listen, watch_opening};
 pub use lite::{TakenOver, Takeover};
+pub use network_limits::NetworkLimits;
 pub use peers::{
     CatchUp, LeaderAt, PeerKey, PeerTls, Peers, PeersError, ReadTime, ServerAt, SharedLogEnd,
     peers_waiting,

@@ -215,6 +215,11 @@ pub(super) fn known(name: &str) -> bool {
         || is_fixed_group(name)
 }
 
+/// Whether a name means something else in a grant than a group that was made could.
+pub(super) fn is_reserved(name: &str) -> bool {
+    [ALL, ANY].contains(&name)
+}
+
 /// Whether this is a fixed group that there was before those by level.
 pub(super) fn is_earlier_group(name: &str) -> bool {
     ["ReadOnly", "ReadWrite", "Admin"].contains(&name)

@@ -11,7 +11,7 @@ use crate::convert::columns_out::columns;
 use crate::convert::instants::refuse_zones;
 use crate::convert::output::Output;
 use crate::convert::parameters::Parameters;
-use crate::convert::search_params::{ITERATES, MAX_WINDOW, window};
+use crate::convert::search_params::{ITERATES, MAX_WINDOW, refuse_later_forms, window};
 use crate::convert::templates::templates;
 use crate::proto::milvus as wire;
 use crate::proto::schema::field_data::Field;
@@ -31,6 +31,7 @@ pub(super) fn query(
     let partitions = readable(&entry, &request.partition_names)?;
     let parameters = Parameters::new(request.query_params)?;
     refuse_zones(|name| parameters.get(name))?;
+    refuse_later_forms(&parameters)?;
     let limit = limit(&parameters)?;
     let offset = window(limit.unwrap_or(0), parameters.number("offset")?)?;
     let templates = templates(request.expr_template_values)?;

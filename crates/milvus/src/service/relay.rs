@@ -16,12 +16,15 @@ use tonic::server::NamedService;
 use super::calls::Service;
 use super::connections::{Connections, Incoming};
 use super::edge::Edge;
+use super::guard::Guard;
 use super::listen::{Listening, main_server, runtime};
 use super::messages::Messages;
 use super::peers::Peers;
-use super::serve_options::{CALLS_OF_CONNECTION, ServeError, ServeOptions, WINDOW_BYTES};
+use super::serve_options::{
+    CALLS_OF_CONNECTION, MAX_HEALTH_BYTES, ServeError, ServeOptions, WINDOW_BYTES,
+};
 use super::sockets::main_listener;
-use super::transport::{CallNetwork, Guard, Guarded};
+use super::transport::{Bounded, CallNetwork, Guarded};
 use crate::proto::milvus::milvus_service_server::MilvusServiceServer;
 
 /// Begins to send all calls on to the server that leads, on threads of its own. Where
@@ -39,7 +42,7 @@ pub fn relay(peers: Arc<dyn Peers>, options: &ServeOptions) -> Result<Listening,
     };
     let server = main_server(&runtime, options)?;
     let guard = match &options.token {
-        Some(token) if !options.authorization => Guard::token(token),
+        Some(token) if !options.authorization => Guard::token(token, Arc::default()),
         _ => Guard::Open,
     };
     let network = CallNetwork {
@@ -48,11 +51,14 @@ pub fn relay(peers: Arc<dyn Peers>, options: &ServeOptions) -> Result<Listening,
         log: options.access_log.clone(),
     };
     let messages = Messages::new(&Accountant::new(None));
-    let edge = Some(Edge::away(peers));
+    let (edge, request) = (Some(Edge::away(peers)), network.request);
+    let all_messages = Arc::clone(&messages);
     let service = Guarded::new(NoData, guard, (network, messages), edge);
     Ok(Listening::begin(runtime, address, |mut stopped| async move {
         let (reporter, health) = tonic_health::server::health_reporter();
         reporter.set_serving::<MilvusServiceServer<Service>>().await;
+        let health = health.max_decoding_message_size(MAX_HEALTH_BYTES);
+        let health = Bounded::new(health, request, &all_messages);
         let mut server = server
             .max_concurrent_streams(CALLS_OF_CONNECTION)
             .initial_stream_window_size(WINDOW_BYTES)

@@ -12,7 +12,7 @@ use pipeann_db::value::Value;
 
 use super::frontend::Call;
 use super::loading::to_be_read;
-use crate::convert::columns_in::keys;
+use crate::convert::columns_in::{count_keys, keys};
 use crate::convert::hits::{Scoring, results, scored};
 use crate::convert::output::Output;
 use crate::convert::parameters::Parameters;
@@ -229,9 +229,9 @@ impl AnswerShape {
 
 /// The vectors of the rows with these keys, all of which have to be there.
 fn by_keys(collection: &Collection, field: &Field, ids: IDs) -> Result<Queries, CallFailure> {
+    // Before they are made keys of; of none it is said below.
+    check_queries(count_keys(&ids).max(1))?;
     let wanted = keys(ids);
-    // Of none it is said below.
-    check_queries(wanted.len().max(1))?;
     let rows = collection.get(&wanted, &[&field.spec.name])?;
     if rows.len() != wanted.len() || wanted.is_empty() {
         let (found, wanted) = (rows.len(), wanted.len());

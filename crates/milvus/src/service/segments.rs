@@ -104,6 +104,10 @@ pub(super) fn compact(
     call: &Call,
     request: wire::ManualCompactionRequest,
 ) -> Result<wire::ManualCompactionResponse, CallFailure> {
+    if request.major_compaction {
+        // Rows are sorted by no clustering key, and whoever asks would take it that they were.
+        return Err(CallFailure::unsupported("clustering compaction (is_clustering)"));
+    }
     let named = (request.collection_name.as_str(), request.collection_id);
     let entry = call.named_or_numbered(&request.db_name, named)?;
     let catalog = call.catalog();

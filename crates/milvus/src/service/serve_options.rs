@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pipeann_db::scheduler::SchedulerOptions;
 
 use super::access_log::AccessLog;
-use super::connections::NetworkLimits;
+use super::network_limits::NetworkLimits;
 use super::peers::Peers;
 
 /// Where Milvus listens.
@@ -16,6 +16,8 @@ pub const DEFAULT_PORT: u16 = 19530;
 pub const DEFAULT_METRICS_PORT: u16 = 9091;
 /// The largest request. Clients cut what they insert accordingly.
 pub(super) const MAX_REQUEST_BYTES: usize = 64 << 20;
+/// The largest question for health, which is the name of a service.
+pub(super) const MAX_HEALTH_BYTES: usize = 1 << 10;
 /// The largest answer.
 pub(super) const MAX_ANSWER_BYTES: usize = 256 << 20;
 /// Bytes of one request, and of all on one connection, that a client may send before they are read: as

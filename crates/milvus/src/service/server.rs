@@ -13,6 +13,8 @@ use crate::status::CallFailure;
 const SPOKEN_VERSION: &str = "v2.6.9";
 const NODE: i64 = 1;
 const ROLE: &str = "standalone";
+/// The longest question for figures; clients ask in some thirty bytes.
+const METRICS_REQUEST_BYTES: usize = 4 << 10;
 
 /// Registers a client, where the database is there that it means.
 pub(super) fn connect(
@@ -55,7 +57,8 @@ pub(super) fn health(
                 continue;
             };
             if let Some(why) = collection.stats().stopped {
-                reasons.push(format!("collection {database}/{}: {why}", entry.name));
+                let reason = format!("collection {database}/{}: {why}", entry.name);
+                reasons.push(call.without_path(reason));
             }
         }
     }
@@ -88,6 +91,12 @@ pub(super) fn metrics(
     call: &Call,
     request: wire::GetMetricsRequest,
 ) -> Result<wire::GetMetricsResponse, CallFailure> {
+    if request.request.len() > METRICS_REQUEST_BYTES {
+        return Err(CallFailure::parameter(format!(
+            "the request has {} bytes, at most {METRICS_REQUEST_BYTES} are possible",
+            request.request.len()
+        )));
+    }
     let asked: HashMap<String, serde_json::Value> = serde_json::from_str(&request.request)
         .map_err(|error| CallFailure::parameter(format!("the request is not JSON: {error}")))?;
     let kind = asked.get("metric_type").and_then(serde_json::Value::as_str).unwrap_or_default();

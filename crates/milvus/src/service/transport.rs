@@ -1,4 +1,4 @@
-//! Errors of gRPC as clients take them well, and who is answered at all.
+//! Errors of gRPC as clients take them well, and what bounds a call whoever makes it.
 //!
 //! Clients repeat a call that ends with INTERNAL or OUT_OF_RANGE for minutes. The transport ends
 //! calls so only where a request cannot be decoded or is too large, which repeating does not mend; so
@@ -9,161 +9,31 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD as STANDARD;
-use pipeann_db::access::Proof;
-use pipeann_db::database::Database;
+use tonic::Code;
 use tonic::body::Body;
 use tonic::codegen::Service as HttpService;
 use tonic::codegen::http::{HeaderValue, Request, Response};
 use tonic::server::NamedService;
-use tonic::transport::server::{TcpConnectInfo, TlsConnectInfo};
-use tonic::{Code, Status};
 
 use super::access_log::{AccessLog, AnswerCode, CallEnded};
-use super::asking::timeout_in;
-use super::attempts::Attempts;
 use super::caller::{CallerName, named_database_of};
 use super::calls::called;
 use super::connections::{BusyConnection, Connections};
 use super::edge::Edge;
-use super::freshness::users_of;
+use super::guard::{Guard, remote};
 use super::leaving::LeavingAnswer;
-use super::messages::{Arriving, CallMemory, Messages, grow};
-use super::peers::{Peers, ReadTime};
-use super::users::FIRST_PASSWORD;
-use super::{repeats, rights, shown};
+use super::marks::FORWARDED;
+use super::messages::{Arriving, CallMemory, Messages, Share, grow};
+use super::{repeats, shown};
 use crate::proto::codec::{CHARGED, DecodedBytes};
 
-const AUTHORIZATION: &str = "authorization";
 const STATUS: &str = "grpc-status";
 const MESSAGE: &str = "grpc-message";
-const UNSERVED: HeaderValue =
-    HeaderValue::from_static("this call is not served by pipeann; see docs/milvus-coverage.md");
-
-/// Whom the service answers.
-#[derive(Clone)]
-pub(super) enum Guard {
-    /// Anybody.
-    Open,
-    /// Those who send these bytes: a token, encoded.
-    Token(Arc<[u8]>),
-    /// Users of the database, each as far as they may.
-    Users(Arc<Database>, Arc<Attempts>),
-}
-
-impl Guard {
-    /// Answers those who know the token: `user:password`, or a key.
-    pub(super) fn token(token: &str) -> Self {
-        Self::Token(STANDARD.encode(token).into_bytes().into())
-    }
-
-    /// Lets a request pass, as the user who made it, or says why not. Proving a password takes long.
-    async fn admit(
-        self,
-        request: &mut Request<Body>,
-        peers: Option<&Arc<dyn Peers>>,
-    ) -> Result<(), Status> {
-        if matches!(self, Self::Open) {
-            return Ok(());
-        }
-        let sent = request.headers().get(AUTHORIZATION);
-        let sent =
-            sent.ok_or_else(|| Status::unauthenticated("missing authorization in header"))?;
-        let wrong = || {
-            Status::unauthenticated(
-                "auth check failure, please check username and password are correct",
-            )
-        };
-        match self {
-            Self::Open => Ok(()),
-            Self::Token(expected) => {
-                if same(&expected, sent.as_bytes()) {
-                    Ok(())
-                } else {
-                    Err(wrong())
-                }
-            }
-            Self::Users(database, attempts) => {
-                let decoded = STANDARD.decode(sent.as_bytes()).ok();
-                let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
-                let (user, password) = decoded
-                    .as_deref()
-                    .and_then(|token| token.split_once(':'))
-                    .map(|(user, password)| (user.to_owned(), password.to_owned()))
-                    .ok_or_else(wrong)?;
-                let access = Arc::clone(&database);
-                let timeout = timeout_in(request.headers());
-                // Who was right before waits for nobody, as long as the others wait for this server before
-                // they answer that his password is another one.
-                users_of(peers, ReadTime::Any, timeout).await;
-                if !database.access().knows(&user, &password) {
-                    let from = remote(request).map(|address| address.ip());
-                    let waits = |from| attempts.wait(&user, from, Instant::now());
-                    if let Some(wait) = from.and_then(waits) {
-                        return Err(later(wait));
-                    }
-                    users_of(peers, ReadTime::Latest, timeout).await;
-                    let named = user.clone();
-                    let proof = tokio::task::spawn_blocking(move || {
-                        database.access().authenticates(&named, &password, FIRST_PASSWORD)
-                    });
-                    match proof.await.unwrap_or(Proof::Wrong) {
-                        Proof::Right => from.iter().for_each(|from| attempts.right(&user, *from)),
-                        Proof::Wrong => {
-                            let now = Instant::now();
-                            from.iter().for_each(|from| attempts.failed(&user, *from, now));
-                            return Err(wrong());
-                        }
-                        Proof::Busy => {
-                            return Err(Status::resource_exhausted(
-                                "too many passwords wait to be checked; try again",
-                            ));
-                        }
-                    }
-                }
-                // What nothing lets him do is not read.
-                let call = request.uri().path().rsplit('/').next().unwrap_or_default();
-                let named = named_database_of(request.headers());
-                let check = || rights::check_anywhere(access.access(), &user, call, named);
-                let mut may = check();
-                if may.is_err() && peers.is_some() {
-                    users_of(peers, ReadTime::Latest, timeout).await;
-                    may = check();
-                }
-                request.extensions_mut().insert(CallerName(user));
-                may
-            }
-        }
-    }
-}
-
-/// Refuses a password after too many wrong ones. Clients do not repeat it by themselves.
-fn later(wait: Duration) -> Status {
-    Status::unauthenticated(format!(
-        "auth check failure, too many wrong passwords of this user from this address; \
-         try again in {} s",
-        wait.as_secs() + 1
-    ))
-}
-
-/// The address that a request came from.
-fn remote(request: &Request<Body>) -> Option<SocketAddr> {
-    let extensions = request.extensions();
-    let plain = extensions.get::<TcpConnectInfo>();
-    let encrypted = extensions.get::<TlsConnectInfo<TcpConnectInfo>>();
-    plain.or(encrypted.map(TlsConnectInfo::get_ref))?.remote_addr()
-}
-
-/// Whether bytes are the same. All of them are looked at, so that the time tells nothing about them.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    let differ = a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b));
-    a.len() == b.len() && differ == 0
-}
+const UNSERVED: &str = "is not served by pipeann; see docs/milvus-coverage.md";
 
 /// A service whose errors are told so, and which answers only those whom its guard lets pass.
 #[derive(Clone)]
@@ -283,9 +153,11 @@ where
                 return Ok(refused);
             }
             let peer = network.peer(&request);
+            let is_server = request.headers().contains_key(FORWARDED);
             let held = CallMemory::new(&messages);
             request.extensions_mut().insert(held.clone());
-            let called = called(request.uri().path());
+            let path = request.uri().path().to_owned();
+            let called = called(&path);
             let wait = network.request;
             let request = request.map(|body| {
                 Body::new(Arriving::new(body, Arc::clone(&held.request), wait, peer.clone()))
@@ -307,23 +179,68 @@ where
                 }
             };
             let mut response = CHARGED.scope(charged, answered).await?;
-            tell(&mut response);
+            tell(&mut response, &path);
             noted.iter().for_each(|noted| noted.ended(&response));
-            let held = (held.answer, peer);
-            Ok(response.map(|body| Body::new(LeavingAnswer::new(body, wait, held))))
+            Ok(response.map(|body| {
+                // Other servers keep a connection for calls of many clients.
+                let (own, peer) = if is_server { (peer, None) } else { (None, peer) };
+                Body::new(LeavingAnswer::new(body, wait, (held.answer, own), peer))
+            }))
         })
     }
 }
 
-/// Changes the status of an answer that has no content.
-fn tell(response: &mut Response<Body>) {
+/// A service for everybody, whose requests are bounded in time and counted as all others are.
+#[derive(Clone)]
+pub(super) struct Bounded<S> {
+    service: S,
+    /// How long a request may take to come.
+    request: Duration,
+    messages: Arc<Messages>,
+}
+
+impl<S> Bounded<S> {
+    pub(super) fn new(service: S, request: Duration, messages: &Arc<Messages>) -> Self {
+        Self { service, request, messages: Arc::clone(messages) }
+    }
+}
+
+impl<S: NamedService> NamedService for Bounded<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> HttpService<Request<Body>> for Bounded<S>
+where
+    S: HttpService<Request<Body>, Response = Response<Body>, Error = Infallible>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.service.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let share = Arc::new(Mutex::new(Share::new(&self.messages)));
+        let wait = self.request;
+        self.service.call(request.map(|body| Body::new(Arriving::new(body, share, wait, None))))
+    }
+}
+
+/// Changes the status of an answer that has no content to the call at this path.
+fn tell(response: &mut Response<Body>, path: &str) {
     let headers = response.headers_mut();
     let Some(status) = headers.get(STATUS) else { return };
     let told = match Code::from_bytes(status.as_bytes()) {
         Code::Internal => Code::InvalidArgument,
         Code::OutOfRange => Code::ResourceExhausted,
         Code::Unimplemented => {
-            headers.entry(MESSAGE).or_insert(UNSERVED);
+            let call = path.rsplit('/').next().unwrap_or_default();
+            // A path has nothing that a header cannot have.
+            if let Ok(unserved) = HeaderValue::from_str(&format!("{call} {UNSERVED}")) {
+                headers.entry(MESSAGE).or_insert(unserved);
+            }
             return;
         }
         _ => return,

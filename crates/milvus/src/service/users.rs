@@ -1,13 +1,16 @@
 //! Users: who may call, with which password and which roles.
 
+use std::time::Instant;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
-use pipeann_db::access::ADMIN;
+use pipeann_db::access::{ADMIN, AccessError};
 
+use super::attempts::{Attempt, TriedBy};
 use super::frontend::Call;
 use crate::proto::common::Status;
 use crate::proto::milvus as wire;
-use crate::status::CallFailure;
+use crate::status::{CallFailure, Code};
 
 /// The password of `root` until it is given another one, as in Milvus.
 pub(super) const FIRST_PASSWORD: &str = "Milvus";
@@ -26,7 +29,8 @@ pub(super) fn create(
     Ok(Status::default())
 }
 
-/// Those with the role `admin` need not know the password of others.
+/// Those with the role `admin` need not know the password of others; one that they give is checked.
+/// Whoever gives a wrong one too often waits, as at the door.
 pub(super) fn set_password(
     call: &Call,
     request: wire::UpdateCredentialRequest,
@@ -35,9 +39,25 @@ pub(super) fn set_password(
     let (old, new) = (password(&request.old_password)?, password(&request.new_password)?);
     let mine = call.user() == request.username;
     let roles = access.roles_of(call.user()).unwrap_or_default();
-    let trusted = call.is_known() && !mine && roles.contains(ADMIN);
-    let old = (!trusted).then_some((old.as_str(), FIRST_PASSWORD));
-    access.set_password(&request.username, old, &new)?;
+    let trusted = old.is_empty() && call.is_known() && !mine && roles.contains(ADMIN);
+    if trusted {
+        access.set_password(&request.username, None, &new)?;
+        return Ok(Status::default());
+    }
+    let by = TriedBy::User(call.user().to_owned());
+    let attempt = Attempt::new(&request.username, access.has_user(&request.username), by);
+    if let Some(wait) = call.attempts().wait(&attempt, Instant::now()) {
+        let seconds = wait.as_secs() + 1;
+        let why = format!("too many wrong old passwords of this user; try again in {seconds} s");
+        return Err(CallFailure::new(Code::NotAuthenticated, why));
+    }
+    let changed = access.set_password(&request.username, Some((&old, FIRST_PASSWORD)), &new);
+    match &changed {
+        Ok(()) => call.attempts().right(&attempt),
+        Err(AccessError::WrongPassword { .. }) => call.attempts().failed(&attempt, Instant::now()),
+        Err(_) => {}
+    }
+    changed?;
     Ok(Status::default())
 }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use prost::Message as _;
-use prost::bytes::{Buf, Bytes};
+use prost::bytes::{Buf, Bytes, BytesMut};
 use tonic::Status;
 use tonic::body::Body;
 
@@ -16,6 +16,10 @@ use super::serve_options::MAX_REQUEST_BYTES;
 
 /// What stands before a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
+/// Pieces of fewer bytes are joined, up to so many: each costs some fifty bytes beside its own, and a client
+/// may send them one by one.
+const SMALL_BYTES: usize = 4 << 10;
+const JOINED_BYTES: usize = 64 << 10;
 
 /// The body of a request.
 pub(super) enum Arrived {
@@ -46,8 +50,7 @@ impl WholeRequest {
             if piece.is_empty() {
                 continue;
             }
-            whole.bytes += piece.len();
-            whole.pieces.push_back(piece);
+            whole.add(piece);
             if whole.message_bytes().is_some_and(|bytes| bytes > MAX_REQUEST_BYTES) {
                 return Ok(Arrived::TooLarge(Body::new(Replayed { whole, rest: Some(body) })));
             }
@@ -56,6 +59,15 @@ impl WholeRequest {
             }
         }
         Ok(Arrived::Whole(whole))
+    }
+
+    fn add(&mut self, piece: Bytes) {
+        self.bytes += piece.len();
+        let is_small = piece.len() < SMALL_BYTES;
+        match self.pieces.back_mut().filter(|last| is_small && last.len() < JOINED_BYTES) {
+            Some(last) => *last = joined(std::mem::take(last), &piece),
+            None => self.pieces.push_back(piece),
+        }
     }
 
     /// How long the first message says that it is.
@@ -98,6 +110,13 @@ impl WholeRequest {
         // The service says what is wrong with it.
         .unwrap_or(0)
     }
+}
+
+/// The bytes of both. The first are copied where somebody else has them, too.
+fn joined(first: Bytes, second: &[u8]) -> Bytes {
+    let mut both = first.try_into_mut().unwrap_or_else(|first| BytesMut::from(&first[..]));
+    both.extend_from_slice(second);
+    both.freeze()
 }
 
 /// Where the guarantee timestamp of a request is.
@@ -231,6 +250,24 @@ mod tests {
         }
         let none = framed(&wire::QueryRequest::default(), 7);
         assert_eq!(none.guarantee(GuaranteeField::OfQuery), 0);
+    }
+
+    #[test]
+    fn a_request_that_comes_byte_by_byte_is_kept_in_few_pieces() {
+        let sent: Vec<u8> = (0..200_000u32).map(|n| n.to_le_bytes()[0]).collect();
+        let all = Bytes::from(sent.clone());
+        for piece_bytes in [1, 7, SMALL_BYTES - 1, SMALL_BYTES, 16 << 10] {
+            let mut whole = WholeRequest::default();
+            for begin in (0..all.len()).step_by(piece_bytes) {
+                whole.add(all.slice(begin..all.len().min(begin + piece_bytes)));
+            }
+            let pieces = whole.pieces.len();
+            assert!(pieces <= sent.len().div_ceil(SMALL_BYTES), "{pieces} of {piece_bytes}");
+            assert_eq!(
+                (whole.remaining(), whole.pieces().collect::<Vec<_>>().concat()),
+                (200_000, sent.clone())
+            );
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use pipeann_db::replication::requests::RequestAnswer;
 use pipeann_db::schema::{Batch, PrimaryKey};
 
 use super::frontend::Call;
+use super::loading::check_nameable;
 use crate::convert::columns_in::batch;
 use crate::convert::columns_out::ids;
 use crate::convert::names;
@@ -16,6 +17,9 @@ use crate::convert::timestamps::schema_timestamp;
 use crate::proto::milvus as wire;
 use crate::proto::schema::FieldData;
 use crate::status::{CallFailure, Code};
+
+/// Is a property of a collection that assigns keys, and takes those that rows bring all the same.
+const TAKES_KEYS: &str = "allow_insert_auto_id";
 
 /// The rows of a request.
 struct Rows {
@@ -61,9 +65,22 @@ pub(super) fn insert(
     let (batch, partition) = (rows.into_batch(&entry)?, partition(&request.partition_name)?);
     let written = match call.applied() {
         Some(answer) => WrittenRows::again(&entry, &batch, answer),
+        // They are kept as an upsert keeps them, and none of them is assigned later.
+        None if keeps_keys(&entry, &batch) => {
+            WrittenRows::now(call, collection.upsert(batch, partition)?)
+        }
         None => WrittenRows::now(call, collection.insert(batch, partition)?),
     };
     Ok(written.into_result(call, &entry, false))
+}
+
+/// Whether rows bring keys to a collection that assigns them, and may.
+fn keeps_keys(entry: &Entry, batch: &Batch) -> bool {
+    let key = &entry.schema.primary_key().spec;
+    let may = |text: &String| text.eq_ignore_ascii_case("true");
+    key.auto_id
+        && entry.properties.get(TAKES_KEYS).is_some_and(may)
+        && batch.columns.iter().any(|column| column.field == key.name)
 }
 
 pub(super) fn upsert(
@@ -125,11 +142,15 @@ pub(super) fn delete(
     call: &Call,
     request: wire::DeleteRequest,
 ) -> Result<wire::MutationResult, CallFailure> {
+    let entry = call.entry(&request.db_name, &request.collection_name)?;
     let collection = call.collection(&request.db_name, &request.collection_name)?;
     let templates = templates(request.expr_template_values)?;
     let filter =
         Filter { expression: Cow::Borrowed(&request.expr), templates: Cow::Owned(templates) };
     let partitions = partition(&request.partition_name)?.map(|name| [name]);
+    if partitions.is_some() {
+        check_nameable(&entry, std::slice::from_ref(&request.partition_name))?;
+    }
     let partitions = partitions.as_ref().map(|names| names.as_slice());
     let removed = match call.applied() {
         Some(answer) => answer.removed,

@@ -16,6 +16,9 @@ pub(crate) use response::Response;
 
 use crate::proto::common::{ErrorCode, Status};
 
+/// Bytes of the longest reason that is told whole.
+const MOST_REASON: usize = 16 << 10;
+
 /// What went wrong, as a number of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -158,16 +161,27 @@ impl CallFailure {
         }
     }
 
+    /// The same with no more of what it quotes from the request than helps: nobody counts the bytes of a
+    /// refusal.
+    fn cut(mut self) -> Self {
+        if self.reason.len() > MOST_REASON {
+            self.reason.truncate(self.reason.floor_char_boundary(MOST_REASON));
+            self.reason.push_str(" ...");
+        }
+        self
+    }
+
     /// As the wire has it.
     pub(crate) fn into_status(self) -> Status {
-        let is_input = self.code.is_input();
+        let this = self.cut();
+        let is_input = this.code.is_input();
         let extra_info = [("is_input_error".to_owned(), is_input.to_string())];
         Status {
-            error_code: self.code.legacy().into(),
-            code: self.code.number(),
-            retriable: self.code.is_retriable(),
-            detail: self.reason.clone(),
-            reason: self.reason,
+            error_code: this.code.legacy().into(),
+            code: this.code.number(),
+            retriable: this.code.is_retriable(),
+            detail: this.reason.clone(),
+            reason: this.reason,
             extra_info: extra_info.into_iter().filter(|_| is_input).collect(),
         }
     }
@@ -197,5 +211,12 @@ mod tests {
         assert!(status.retriable && status.extra_info.is_empty());
         let status = CallFailure::parameter("x").into_status();
         assert_eq!((status.code, status.error_code()), (1100, ErrorCode::IllegalArgument));
+    }
+
+    #[test]
+    fn a_reason_that_quotes_a_long_text_is_cut() {
+        let long = CallFailure::parameter("ä".repeat(MOST_REASON)).into_status();
+        assert_eq!(long.reason.len(), MOST_REASON + " ...".len());
+        assert_eq!(long.detail, long.reason);
     }
 }

@@ -103,6 +103,11 @@ impl From<CatalogError> for CallFailure {
             CatalogError::Index { fault: IndexFault::UnknownKind { ref found, .. }, .. } => {
                 (Code::InvalidParameter, format!("invalid index type: {found}: {text}"))
             }
+            CatalogError::Index { fault: IndexFault::Unsupported(_), .. } => (
+                // Some clients declare it together with the collection, and meet that when they begin again.
+                Code::InvalidParameter,
+                format!("{text}; the collection is there without that index"),
+            ),
             CatalogError::Index { fault: IndexFault::Second(_), .. } => (
                 Code::InvalidParameter,
                 format!(
@@ -195,7 +200,9 @@ fn of_batch(error: &BatchError, reason: String) -> String {
     let (field, row, fault) = match error {
         BatchError::Value { field, row, fault } => (field, row, fault),
         BatchError::AssignedKey { .. } => {
-            return format!("more fieldData has pass in: {reason}: invalid parameter");
+            return format!(
+                "more fieldData has pass in: {reason} unless the property allow_insert_auto_id of the collection is true: invalid parameter"
+            );
         }
         _ => return reason,
     };

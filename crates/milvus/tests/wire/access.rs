@@ -125,7 +125,10 @@ fn passwords_change() {
     assert_ok(&served.call(ada.get_version(version())).status.unwrap());
     let other = ada.update_credential(change("root", "Milvus", "secret-3"));
     assert_eq!(served.runtime.block_on(other).unwrap_err().code(), Code::PermissionDenied);
-    // An administrator need not know it.
+    // An administrator need not know it, and says nothing wrong.
+    let status = served.call(root.update_credential(change("ada", "secret-9", "secret-3")));
+    assert_eq!((status.code, status.reason.contains("old password not correct")), (1400, true));
+    assert_ok(&served.call(ada.get_version(version())).status.unwrap());
     assert_ok(&served.call(root.update_credential(change("ada", "", "secret-3"))));
     assert_eq!(served.call(root.update_credential(change("ada", "", "short"))).code, 1100);
     let unknown = wire::UpdateCredentialRequest { username: "eve".into(), ..Default::default() };

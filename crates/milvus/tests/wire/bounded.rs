@@ -8,15 +8,25 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use pipeann_engine::memory::Pool;
 use pipeann_milvus::proto::milvus as wire;
+use pipeann_milvus::proto::milvus::search_request::SearchInput;
+use pipeann_milvus::proto::schema::i_ds::IdField;
+use pipeann_milvus::proto::schema::template_array_value::Data as ListData;
+use pipeann_milvus::proto::schema::template_value::Val;
+use pipeann_milvus::proto::schema::{
+    CollectionSchema, FieldSchema, IDs, LongArray, TemplateArrayValue, TemplateValue,
+};
 use pipeann_milvus::{NetworkLimits, ServeOptions};
 
-use crate::served::{Served, assert_ok, dynamic, insert, query};
+use crate::rows::search;
+use crate::served::{Served, assert_ok, create, dynamic, insert, longs, query};
 
 /// What a connection of HTTP/2 begins with: the preface, and settings that change nothing.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const HEADERS: u8 = 1;
+/// The question for health, which nobody is asked a password for.
+const HEALTH: &str = "/grpc.health.v1.Health/Check";
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     let mut bytes = vec![length[1], length[2], length[3], kind, flags];
     bytes.extend(stream.to_be_bytes());
@@ -24,14 +34,13 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A call that is begun and not finished: its headers, and of its content this much.
-fn begun(call: &str, authorization: Option<&str>, content: &[u8]) -> Vec<u8> {
-    let path = format!("/milvus.proto.milvus.MilvusService/{call}");
+/// The headers of a call, the first of its connection.
+pub(crate) fn headers(path: &str, authorization: Option<&str>) -> Vec<u8> {
     let encoded = authorization.map(|token| BASE64_STANDARD.encode(token));
     let mut named = vec![
         (":method", "POST"),
         (":scheme", "http"),
-        (":path", &path),
+        (":path", path),
         (":authority", "localhost"),
         ("content-type", "application/grpc"),
         ("te", "trailers"),
@@ -46,18 +55,26 @@ fn begun(call: &str, authorization: Option<&str>, content: &[u8]) -> Vec<u8> {
             block.extend(text.as_bytes());
         }
     }
+    frame(HEADERS, 4, 1, &block)
+}
+
+pub(crate) fn path_of(call: &str) -> String {
+    format!("/milvus.proto.milvus.MilvusService/{call}")
+}
+
+/// A call that is begun and not finished: its headers, and of its content this much.
+fn begun(path: &str, authorization: Option<&str>, content: &[u8]) -> Vec<u8> {
     let mut bytes = PREFACE.to_vec();
-    bytes.extend(frame(HEADERS, 4, 1, &block));
+    bytes.extend(headers(path, authorization));
     if !content.is_empty() {
         bytes.extend(frame(0, 0, 1, content));
     }
     bytes
 }
 
-/// Sends it, and waits for an answer to the call. `false` where the connection ends without one.
-fn is_answered(served: &Served, bytes: &[u8]) -> bool {
-    let mut stream = TcpStream::connect(served.listening.address()).unwrap();
-    stream.write_all(bytes).unwrap();
+/// Waits for an answer to a call. `false` where the connection ends without one, or nothing comes.
+pub(crate) fn answers(stream: &mut TcpStream) -> bool {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     loop {
         let mut head = [0; 9];
         if stream.read_exact(&mut head).is_err() {
@@ -73,8 +90,15 @@ fn is_answered(served: &Served, bytes: &[u8]) -> bool {
     }
 }
 
+/// Sends it, and waits for an answer to the call.
+fn is_answered(served: &Served, bytes: &[u8]) -> bool {
+    let mut stream = TcpStream::connect(served.listening.address()).unwrap();
+    stream.write_all(bytes).unwrap();
+    answers(&mut stream)
+}
+
 /// Whether the server hangs up.
-fn is_closed(stream: &mut TcpStream) -> bool {
+pub(crate) fn is_closed(stream: &mut TcpStream) -> bool {
     let mut left = Vec::new();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     match stream.read_to_end(&mut left) {
@@ -97,7 +121,7 @@ fn was_closed(stream: &mut TcpStream) -> bool {
 }
 
 /// What messages took is given back, when the network has let go of them.
-fn given_back(served: &Served) {
+pub(crate) fn given_back(served: &Served) {
     let held = || served.database.accountant().pool_bytes(Pool::QueryScratch);
     let looks = std::iter::repeat_with(|| {
         served.call(served.client().get_version(wire::GetVersionRequest {}));
@@ -106,7 +130,7 @@ fn given_back(served: &Served) {
     assert!(looks.take(1000).any(|held| held == 0), "{} bytes are kept", held());
 }
 
-fn with_limits(limits: NetworkLimits) -> Served {
+pub(crate) fn with_limits(limits: NetworkLimits) -> Served {
     Served::with(ServeOptions { limits, ..ServeOptions::default() })
 }
 
@@ -129,15 +153,27 @@ fn a_request_for_which_there_is_no_memory_is_refused_while_it_comes() {
 fn a_request_that_comes_too_slowly_is_given_up() {
     let limits = NetworkLimits { request: Duration::from_millis(100), ..Default::default() };
     let served = with_limits(limits);
-    assert!(is_answered(&served, &begun("Insert", None, &[0, 0, 0, 1, 0, 7])));
+    assert!(is_answered(&served, &begun(&path_of("Insert"), None, &[0, 0, 0, 1, 0, 7])));
+}
+
+#[test]
+fn who_asks_for_health_sends_no_more_than_a_name_and_in_time() {
+    let served = Served::guarded(Some("a token"));
+    let mut large = vec![0];
+    large.extend((4_u32 << 20).to_be_bytes());
+    large.extend([0; 16_000]);
+    assert!(is_answered(&served, &begun(HEALTH, None, &large)), "a message of 4 MiB");
+    let limits = NetworkLimits { request: Duration::from_millis(100), ..Default::default() };
+    let served = with_limits(limits);
+    assert!(is_answered(&served, &begun(HEALTH, None, &[0, 0, 0, 0, 7, 10])), "a few bytes");
 }
 
 #[test]
 fn what_a_user_may_do_nowhere_is_refused_before_it_is_read() {
     let served = Served::with(ServeOptions { authorization: true, ..ServeOptions::default() });
     served.database.access().create_user("nobody", "password").unwrap();
-    assert!(is_answered(&served, &begun("Insert", Some("nobody:password"), &[])));
-    assert!(is_answered(&served, &begun("Query", Some("nobody:password"), &[])));
+    assert!(is_answered(&served, &begun(&path_of("Insert"), Some("nobody:password"), &[])));
+    assert!(is_answered(&served, &begun(&path_of("Query"), Some("nobody:password"), &[])));
 }
 
 #[test]
@@ -248,4 +284,43 @@ fn requests_of_many_small_parts_are_refused_before_they_are_decoded() {
     let mut many = insert("a", 10..50_010);
     many.fields_data.push(dynamic("$meta", &["{}"; 50_000]));
     assert_ok(&served.call(served.client().insert(many)).status.unwrap());
+}
+
+#[test]
+fn requests_that_become_much_larger_are_refused_before_they_are_decoded() {
+    const MANY: usize = 600_000;
+    let served = Served::new();
+    served.filled("a", 3);
+    given_back(&served);
+    let list =
+        TemplateArrayValue { data: Some(ListData::LongData(LongArray { data: vec![0; MANY] })) };
+    let template = TemplateValue { val: Some(Val::ArrayVal(list)) };
+    let filtered = wire::QueryRequest {
+        expr_template_values: [("x".to_owned(), template)].into(),
+        ..query("a", "id in {x}", &[])
+    };
+    let ids = IDs { id_field: Some(IdField::IntId(LongArray { data: vec![0; MANY] })) };
+    let by_keys = wire::SearchRequest {
+        search_input: Some(SearchInput::Ids(ids)),
+        ..search(&[0.0], &[("topk", "3")])
+    };
+    let column =
+        wire::InsertRequest { fields_data: vec![longs("id", vec![0; MANY])], ..insert("a", 0..1) };
+    let fields = vec![FieldSchema::default(); MANY / 4];
+    let declared = create("b", &CollectionSchema { fields, ..Default::default() });
+    let codes = || {
+        let mut client = served.client();
+        let searched = served.runtime.block_on(client.search(by_keys.clone())).map(drop);
+        let queried = served.runtime.block_on(client.query(filtered.clone())).map(drop);
+        let inserted = served.runtime.block_on(client.insert(column.clone())).map(drop);
+        let created = served.runtime.block_on(client.create_collection(declared.clone()));
+        [searched, queried, inserted, created.map(drop)].map(|it| it.map_err(|it| it.code()))
+    };
+    let accountant = served.database.accountant();
+    // Room for each as it is sent, and not for what it becomes.
+    accountant.set_limit_bytes(Some(accountant.held_bytes() + (4 << 20)));
+    assert_eq!(codes(), [Err(tonic::Code::ResourceExhausted); 4]);
+    accountant.set_limit_bytes(None);
+    assert_eq!(codes(), [Ok(()); 4], "each is answered in its own words");
+    given_back(&served);
 }

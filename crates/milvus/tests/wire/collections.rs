@@ -2,9 +2,17 @@
 
 use pipeann_milvus::proto::common::ErrorCode;
 use pipeann_milvus::proto::milvus as wire;
+use pipeann_milvus::proto::schema::field_data::Field;
+use pipeann_milvus::proto::schema::{
+    DataType, FieldData, FieldSchema, JsonArray, ScalarField, scalar_field,
+};
+use prost::Message as _;
 use tonic::Request;
 
-use crate::served::{Served, assert_ok, create, declared, describe, insert};
+use crate::rows::search;
+use crate::served::{
+    Served, assert_ok, create, declared, describe, dynamic, insert, longs, query, vectors,
+};
 
 #[test]
 fn trap_01_a_missing_collection_has_both_codes_that_clients_look_at() {
@@ -145,4 +153,68 @@ fn trap_08_whoever_knows_an_old_schema_is_told_so() {
     assert_eq!((status.code, status.error_code()), (109, ErrorCode::SchemaMismatch));
     let known = served.call(other.describe_collection(describe("a"))).update_timestamp;
     assert_ok(&write(known));
+}
+
+fn add_field(served: &Served, field: &FieldSchema) -> pipeann_milvus::proto::common::Status {
+    let schema = field.encode_to_vec();
+    let collection_name = "a".into();
+    let add = wire::AddCollectionFieldRequest { collection_name, schema, ..Default::default() };
+    served.call(served.client().add_collection_field(add))
+}
+
+fn number(name: &str) -> FieldSchema {
+    let data_type = DataType::Int64.into();
+    FieldSchema { name: name.into(), data_type, nullable: true, ..Default::default() }
+}
+
+#[test]
+fn a_clustering_key_is_told_and_nothing_pretends_to_sort_by_it() {
+    let served = Served::new();
+    let mut client = served.client();
+    let mut schema = declared();
+    schema.fields.push(FieldSchema { is_clustering_key: true, ..number("key") });
+    assert_ok(&served.call(client.create_collection(create("a", &schema))));
+    let told = served.call(client.describe_collection(describe("a"))).schema.unwrap();
+    let key = told.fields.into_iter().find(|field| field.name == "key").unwrap();
+    assert!(key.is_clustering_key && key.type_params.is_empty(), "{key:?}");
+    let compact = |major_compaction| wire::ManualCompactionRequest {
+        collection_name: "a".into(),
+        major_compaction,
+        ..Default::default()
+    };
+    assert_ok(&served.call(client.manual_compaction(compact(false))).status.unwrap());
+    let status = served.call(client.manual_compaction(compact(true))).status.unwrap();
+    let words = "clustering compaction (is_clustering) is not supported by this server";
+    assert_eq!((status.code, status.reason.as_str()), (3000, words));
+    let status = add_field(&served, &FieldSchema { is_clustering_key: true, ..number("other") });
+    assert!(status.reason.contains("add clustering key field"), "{}", status.reason);
+}
+
+#[test]
+fn a_dynamic_key_of_the_name_of_a_field_is_not_told() {
+    let served = Served::new();
+    let mut client = served.client();
+    assert_ok(&served.create("a"));
+    served.load("a");
+    let rows = dynamic("$meta", &[r#"{"kept":1.0,"price":10}"#, r#"{"price":null}"#]);
+    let columns = vec![longs("id", vec![0, 1]), vectors(0..2), rows];
+    let written = wire::InsertRequest { fields_data: columns, ..insert("a", 0..2) };
+    assert_ok(&served.call(client.insert(written)).status.unwrap());
+    assert_ok(&add_field(&served, &number("price")));
+    let dynamic_keys = |fields: Vec<FieldData>| {
+        let dynamic = fields.into_iter().find(|field| field.is_dynamic).unwrap();
+        match dynamic.field {
+            Some(Field::Scalars(ScalarField {
+                data: Some(scalar_field::Data::JsonData(JsonArray { data })),
+            })) => data.into_iter().map(|text| String::from_utf8(text).unwrap()).collect(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let output_fields = vec!["*".to_owned()];
+    let found = wire::SearchRequest { output_fields, ..search(&[0.0], &[("topk", "2")]) };
+    let found = served.call(client.search(found)).results.unwrap();
+    let told: Vec<String> = dynamic_keys(found.fields_data);
+    assert_eq!(told, [r#"{"kept":1.0}"#, "{}"]);
+    let read = served.call(client.query(query("a", "id >= 0", &["*"])));
+    assert_eq!(told, dynamic_keys(read.fields_data));
 }

@@ -194,6 +194,30 @@ fn what_is_on_the_whole_server_joins_no_group_that_a_role_has_in_one_database() 
 }
 
 #[test]
+fn no_group_is_called_as_every_privilege_is() {
+    let served = asking_who();
+    let mut root = client(&served, "root:Milvus");
+    prepare(&served, &mut root);
+    for name in ["All", "*", "Search", "ReadOnly"] {
+        let made = wire::CreatePrivilegeGroupRequest { group_name: name.to_owned() };
+        assert_eq!(served.call(root.create_privilege_group(made)).code, 1100, "{name}");
+    }
+    // Earlier versions let one be made: who grants it does not mean everything.
+    served.database.access().create_group("All").unwrap();
+    for refused in [
+        served.call(root.operate_privilege_v2(grant("*", "All"))),
+        served.call(root.operate_privilege(by_kind("Collection", "*", "All"))),
+    ] {
+        assert_eq!(refused.code, 1100, "{}", refused.reason);
+    }
+    assert!(granted(&served).is_empty());
+    assert_ok(&served.call(root.operate_privilege_v2(revoked(grant("*", "All")))));
+    let group = wire::DropPrivilegeGroupRequest { group_name: "All".into() };
+    assert_ok(&served.call(root.drop_privilege_group(group)));
+    assert_ok(&served.call(root.operate_privilege_v2(grant("*", "All"))));
+}
+
+#[test]
 fn who_is_not_there_is_no_error_and_nobody() {
     let served = Served::new();
     let mut client = served.client();

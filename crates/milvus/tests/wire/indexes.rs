@@ -1,11 +1,12 @@
 //! Indexes, loading and flushing.
 
-use pipeann_db::catalog::{CollectionPath, EntryChange, NewIndex, Properties};
+use pipeann_db::catalog::{CollectionPath, EntryChange, IndexState as State, NewIndex, Properties};
 use pipeann_db::ids::Metric;
 use pipeann_milvus::proto::common::{IndexState, KeyValuePair};
 use pipeann_milvus::proto::milvus as wire;
+use pipeann_milvus::proto::schema::{DataType, FieldSchema};
 
-use crate::served::{Served, assert_ok, pair};
+use crate::served::{Served, assert_ok, create as create_collection, declared, pair};
 
 fn create(field: &str, extra_params: Vec<KeyValuePair>) -> wire::CreateIndexRequest {
     wire::CreateIndexRequest {
@@ -80,7 +81,7 @@ fn trap_04b_parameters_are_told_flat_however_they_came() {
 
 #[test]
 fn trap_29_every_kind_of_scalar_index_is_accepted() {
-    for kind in ["STL_SORT", "Trie", "TRIE", "BITMAP", "INVERTED", "AUTOINDEX"] {
+    for kind in ["STL_SORT", "Trie", "TRIE", "INVERTED", "AUTOINDEX"] {
         let served = Served::new();
         assert_ok(&served.create("a"));
         let request = create("id", vec![pair("index_type", kind)]);
@@ -89,12 +90,48 @@ fn trap_29_every_kind_of_scalar_index_is_accepted() {
 }
 
 #[test]
+fn an_index_that_its_field_cannot_have_is_refused() {
+    let served = Served::new();
+    let field = |name: &str, data_type: DataType| FieldSchema {
+        name: name.into(),
+        data_type: data_type.into(),
+        ..Default::default()
+    };
+    let mut schema = declared();
+    schema.fields.push(field("meta", DataType::Json));
+    schema.fields.push(field("s", DataType::SparseFloatVector));
+    assert_ok(&served.call(served.client().create_collection(create_collection("a", &schema))));
+    let of = |field: &str, given: &[(&str, &str)]| {
+        let given = given.iter().map(|(key, value)| pair(key, value)).collect();
+        served.call(served.client().create_index(create(field, given)))
+    };
+    let refused = |field: &str, given: &[(&str, &str)]| {
+        let status = of(field, given);
+        assert_eq!(status.code, 1100, "{}", status.reason);
+        status.reason
+    };
+    let on_key = refused("id", &[("index_type", "BITMAP")]);
+    assert_eq!(on_key, "create bitmap index on primary key not supported");
+    let inverted = ("index_type", "INVERTED");
+    let path = ("json_path", "meta['a']");
+    assert!(refused("meta", &[inverted, path]).starts_with("json index must specify cast type"));
+    let cast = [inverted, path, ("json_cast_type", "int64")];
+    assert!(refused("meta", &cast).starts_with("json_cast_type int64 is not supported"));
+    let other = [inverted, ("json_path", "other['a']"), ("json_cast_type", "varchar")];
+    assert!(refused("meta", &other).contains("does not begin with the field `meta`"));
+    assert_ok(&of("meta", &[inverted, path, ("json_cast_type", "varchar")]));
+    let sparse = refused("s", &[("index_type", "SPARSE_INVERTED_INDEX"), ("metric_type", "IP")]);
+    assert!(sparse.ends_with("the collection is there without that index"), "{sparse}");
+}
+
+#[test]
 fn indexes_on_paths_of_json_are_named_by_their_paths() {
     let served = Served::new();
     let mut client = served.client();
     assert_ok(&served.create("a"));
     let path = |field: &str, path: &str| {
-        create(field, vec![pair("index_type", "INVERTED"), pair("json_path", path)])
+        let cast = pair("json_cast_type", "double");
+        create(field, vec![pair("index_type", "INVERTED"), pair("json_path", path), cast])
     };
     for (field, given) in
         [("color", "color['a'][\"b\"]"), ("color", "color"), ("$meta", "$meta['n'][0]")]
@@ -159,4 +196,25 @@ fn trap_06_a_flush_names_segments_and_is_over() {
     let compact =
         wire::ManualCompactionRequest { collection_name: "a".into(), ..Default::default() };
     assert!(served.call(client.manual_compaction(compact)).compaction_id > 0);
+}
+
+#[test]
+fn why_an_index_failed_names_no_place_of_the_server() {
+    let served = Served::new();
+    let mut client = served.client();
+    served.filled("a", 2);
+    served.database.collection("default", "a").unwrap().wait_for_index("v").unwrap();
+    let catalog = served.database.catalog();
+    let entry = catalog.collection("default", "a").unwrap();
+    let dir = served.database.path().to_str().unwrap().to_owned();
+    let reason = format!("cannot rename {dir}/collections/1/index-1: no space");
+    let state = State::Failed { reason };
+    let (collection, index) = (entry.id, entry.indexes[0].id);
+    served.database.apply(EntryChange::SetIndexState { collection, index, state }).unwrap();
+    let index = wire::DescribeIndexRequest { collection_name: "a".into(), ..Default::default() };
+    let told = served.call(client.describe_index(index)).index_descriptions;
+    let words = "cannot rename the data directory/collections/1/index-1: no space";
+    assert_eq!(told[0].index_state_fail_reason, words);
+    let state = wire::GetIndexStateRequest { collection_name: "a".into(), ..Default::default() };
+    assert_eq!(served.call(client.get_index_state(state)).fail_reason, words);
 }

@@ -6,7 +6,8 @@ use pipeann_milvus::proto::milvus as wire;
 use pipeann_milvus::proto::schema::value_field::Data;
 use pipeann_milvus::proto::schema::{CollectionSchema, DataType, FieldSchema, ValueField};
 
-use crate::served::{Served, assert_ok, create, declared, insert, pair};
+use crate::rows::{keys, numbers, search};
+use crate::served::{Served, assert_ok, create, declared, insert, longs, pair, query, vectors};
 
 /// What was said of a call that is refused.
 fn reason(status: &Status) -> &str {
@@ -320,4 +321,100 @@ fn a_key_that_is_assigned_cannot_be_given() {
     let status = served.call(served.client().insert(insert("a", 0..2))).status.unwrap();
     assert_eq!(status.code, 1100);
     assert!(reason(&status).starts_with("more fieldData has pass in"), "{}", status.reason);
+    assert!(status.reason.contains("allow_insert_auto_id"), "{}", status.reason);
+}
+
+#[test]
+fn a_key_that_is_assigned_can_be_given_where_the_collection_says_so() {
+    let served = Served::new();
+    let mut client = served.client();
+    let mut schema = declared();
+    schema.fields[0].auto_id = true;
+    let properties = vec![pair("allow_insert_auto_id", "true")];
+    let declared = wire::CreateCollectionRequest { properties, ..create("a", &schema) };
+    assert_ok(&served.call(client.create_collection(declared)));
+    served.load("a");
+    let mut written = |request: wire::InsertRequest| {
+        let written = served.call(client.insert(request));
+        assert_ok(&written.status.unwrap());
+        assert_eq!(written.upsert_cnt, 0);
+        numbers(written.i_ds)
+    };
+    assert_eq!(written(insert("a", 5..7)), [5, 6]);
+    let assigned = wire::InsertRequest { fields_data: vec![vectors(0..6)], ..insert("a", 0..6) };
+    let mut all = written(assigned.clone());
+    assert!(!all.contains(&5) && !all.contains(&6), "{all:?}");
+    assert_eq!(written(insert("a", 5..6)), [5], "in the place of the row that had it");
+    all.extend(written(assigned));
+    all.extend([5, 6]);
+    all.sort_unstable();
+    let found = keys(&served.call(served.client().query(query("a", "id >= 0", &[]))).fields_data);
+    assert_eq!(found, all);
+    let gone = wire::AlterCollectionRequest {
+        collection_name: "a".into(),
+        delete_keys: vec!["allow_insert_auto_id".into()],
+        ..Default::default()
+    };
+    assert_ok(&served.call(served.client().alter_collection(gone)));
+    let status = served.call(served.client().insert(insert("a", 90..91))).status.unwrap();
+    assert!(reason(&status).starts_with("more fieldData has pass in"), "{}", status.reason);
+}
+
+#[test]
+fn partitions_of_a_partition_key_are_not_named() {
+    let served = Served::new();
+    let mut client = served.client();
+    let mut schema = declared();
+    let tenant = FieldSchema { name: "t".into(), is_partition_key: true, ..Default::default() };
+    schema.fields.push(FieldSchema { data_type: DataType::Int64.into(), ..tenant });
+    assert_ok(&served.call(client.create_collection(create("a", &schema))));
+    served.load("a");
+    let columns = vec![longs("id", (0..9).collect()), vectors(0..9), longs("t", (0..9).collect())];
+    let written = wire::InsertRequest { fields_data: columns, ..insert("a", 0..9) };
+    assert_ok(&served.call(client.insert(written)).status.unwrap());
+    let partition_names = vec!["_default_0".to_owned()];
+    let one = || wire::SearchRequest {
+        partition_names: partition_names.clone(),
+        ..search(&[0.0], &[("topk", "9")])
+    };
+    let hybrid = wire::HybridSearchRequest {
+        collection_name: "a".into(),
+        requests: vec![search(&[0.0], &[("topk", "9")])],
+        rank_params: vec![pair("limit", "9")],
+        partition_names: partition_names.clone(),
+        ..Default::default()
+    };
+    let all = || query("a", "id >= 0", &[]);
+    let some = wire::QueryRequest { partition_names: partition_names.clone(), ..all() };
+    let delete = wire::DeleteRequest {
+        collection_name: "a".into(),
+        partition_name: "_default_0".into(),
+        expr: "id >= 0".into(),
+        ..Default::default()
+    };
+    let named = "not support manually specifying the partition names if partition key mode is used";
+    for status in [
+        served.call(client.search(one())).status.unwrap(),
+        served.call(client.hybrid_search(hybrid)).status.unwrap(),
+        served.call(client.query(some)).status.unwrap(),
+        served.call(client.delete(delete)).status.unwrap(),
+    ] {
+        assert!(reason(&status).starts_with(named), "{}", status.reason);
+        assert_eq!(status.code, 1100);
+    }
+    let load = wire::LoadPartitionsRequest {
+        collection_name: "a".into(),
+        partition_names: partition_names.clone(),
+        ..Default::default()
+    };
+    let status = served.call(client.load_partitions(load));
+    assert!(reason(&status).starts_with("disable load partitions if partition key mode is used"));
+    let release = wire::ReleasePartitionsRequest {
+        collection_name: "a".into(),
+        partition_names,
+        ..Default::default()
+    };
+    let status = served.call(client.release_partitions(release));
+    assert!(reason(&status).starts_with("disable release partitions if partition key mode"));
+    assert_eq!(keys(&served.call(client.query(all())).fields_data), (0..9).collect::<Vec<_>>());
 }

@@ -271,12 +271,17 @@ fn what_would_change_the_answer_and_is_not_served_is_refused() {
             wire::SearchRequest { search_aggregation: Some(Vec::new()), ..plain() },
         ),
         ("highlighter", wire::SearchRequest { highlighter: Some(Vec::new()), ..plain() }),
+        ("order_by_fields", search(&[1.0], &[("topk", "1"), ("order_by_fields", "id:desc")])),
     ];
     for (what, request) in asked {
         let status = served.call(served.client().search(request)).status.unwrap();
         assert_eq!(status.code, 3000, "{what}");
         assert!(status.reason.contains(what), "{}", status.reason);
     }
+    let query_params = vec![pair("order_by_fields", "id:desc")];
+    let ordered = wire::QueryRequest { query_params, ..query("a", "id >= 0", &[]) };
+    let status = served.call(served.client().query(ordered)).status.unwrap();
+    assert!(status.reason.contains("order_by_fields"), "{}", status.reason);
     let hybrid = wire::HybridSearchRequest {
         collection_name: "a".into(),
         requests: vec![plain()],

@@ -1,7 +1,9 @@
 //! What of a collection is read: loaded partitions, and rows in groups.
 
 use pipeann_milvus::proto::milvus as wire;
-use pipeann_milvus::proto::schema::{DataType, FieldSchema};
+use pipeann_milvus::proto::schema::{
+    DataType, FieldSchema, FunctionSchema, FunctionScore, FunctionType,
+};
 
 use crate::rows::{keys, numbers, search};
 use crate::served::{Served, assert_ok, create, declared, insert, longs, pair, query, vectors};
@@ -88,6 +90,51 @@ fn pages_of_a_hybrid_search_need_no_longer_searches() {
     assert_eq!(found(&[("topk", "50"), ("params", ef)], "20"), expected);
     assert_eq!(found(&[("params", ef)], "20"), expected, "as many as are ranked");
     assert_eq!(found(&[("topk", "10000")], "8000"), [0; 0]);
+}
+
+#[test]
+fn a_hybrid_search_is_ranked_by_a_function_as_by_a_ranker() {
+    let served = Served::new();
+    served.filled("a", 20);
+    let found = |ranked: &[(&str, &str)], function: &[(&str, &str)]| {
+        let pairs = |given: &[(&str, &str)]| given.iter().map(|(k, v)| pair(k, v)).collect();
+        let function = FunctionSchema {
+            name: "rank".into(),
+            r#type: FunctionType::Rerank.into(),
+            params: pairs(function),
+            ..Default::default()
+        };
+        let by = (!function.params.is_empty())
+            .then(|| FunctionScore { functions: vec![function], ..Default::default() });
+        let request = wire::HybridSearchRequest {
+            collection_name: "a".into(),
+            requests: [2.0, 9.0]
+                .map(|at| search(&[at], &[("topk", "6"), ("anns_field", "v")]))
+                .to_vec(),
+            rank_params: pairs(&[ranked, &[("limit", "4"), ("offset", "1")]].concat()),
+            function_score: by,
+            ..Default::default()
+        };
+        served.call(served.client().hybrid_search(request))
+    };
+    let same = |ranked: &[(&str, &str)], function: &[(&str, &str)]| {
+        let (by_ranker, by_function) = (found(ranked, &[]), found(&[], function));
+        assert_ok(&by_function.status.unwrap());
+        let (ranked, hits) = (by_ranker.results.unwrap(), by_function.results.unwrap());
+        assert_eq!((hits.scores.len(), hits.scores), (4, ranked.scores));
+        assert_eq!(numbers(hits.ids), numbers(ranked.ids));
+    };
+    let rrf = [("strategy", "\"rrf\""), ("params", r#"{"k":10}"#)];
+    same(&rrf, &[("reranker", "rrf"), ("k", "10")]);
+    for (is_normalised, flag) in [("true", "True"), ("false", "False")] {
+        let params = format!(r#"{{"weights":[0.3,0.7],"norm_score":{is_normalised}}}"#);
+        let weighted = [("strategy", "\"weighted\""), ("params", params.as_str())];
+        let function = [("reranker", "weighted"), ("weights", "[0.3, 0.7]"), ("norm_score", flag)];
+        same(&weighted, &function);
+    }
+    let status = found(&[], &[("reranker", "decay"), ("function", "gauss")]).status.unwrap();
+    let words = "the reranker `decay` is not supported by this server";
+    assert_eq!((status.code, status.reason.as_str()), (3000, words));
 }
 
 /// The collection `a` with eight rows, of which those with an even key are a group, and the others.
