@@ -46,7 +46,7 @@ run: $(VENV)/ready
 # features, as a test of xtask watches: so the tests are those of the whole workspace. The tests of
 # Rust build the command too, which those of Python start as a server. Examples are not built here:
 # the lints have checked them. Tests wait for servers, disks and clocks half of the time, so those of
-# Rust and Python run beside each other, and those of Python as two processes, on any machine; what
+# Rust and Python run beside each other, and those of Python as three processes, on any machine; what
 # each of the two says is told when it has ended.
 test: etcd lint deny
 	cargo test --locked --workspace --tests --no-run
@@ -60,7 +60,7 @@ tests-of-rust:
 	cargo test --locked --workspace --tests
 
 tests-of-python:
-	"$(VENV)/bin/python" -m pytest --numprocesses 2 --dist loadfile
+	"$(VENV)/bin/python" -m pytest --numprocesses 3 --dist loadfile
 
 # Said before an hour of tests, not after. The tests themselves say so too.
 etcd:

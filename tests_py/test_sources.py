@@ -169,18 +169,14 @@ def test_wrong_columns_and_types_are_named(tmp_path: Path, vectors: np.ndarray) 
 
 
 @pytest.mark.parametrize(
-    ("package", "extra", "name"),
-    [
-        ("pyarrow", "arrow", "v.parquet"),
-        ("pyarrow", "arrow", "v.feather"),
-        ("h5py", "hdf5", "v.h5"),
-    ],
+    ("package", "name"),
+    [("pyarrow", "v.parquet"), ("pyarrow", "v.feather"), ("h5py", "v.h5")],
 )
 def test_a_missing_package_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, extra: str, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, name: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=rf"pip install 'pipeann\[{extra}\]'"):
+    with pytest.raises(ImportError, match=f"pip install {package}$"):
         Index.build(tmp_path / "i", tmp_path / name)
 
 

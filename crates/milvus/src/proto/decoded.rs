@@ -16,6 +16,8 @@ const ADDED_BYTES: u64 = 16;
 const LEAST_BYTES: u64 = 32;
 /// What a value of a list in a filter becomes.
 pub(crate) const CONSTANT_BYTES: u64 = 32;
+/// A value of JSON, which depends on what else is built with it.
+const PARSED_BYTES: u64 = size_of::<serde_json::Value>() as u64;
 
 /// What a message is like.
 #[derive(Debug)]
@@ -112,7 +114,8 @@ fn json_constants(list: &[u8]) -> u64 {
     let mut bytes = 0;
     walk(list, &mut |_, met| {
         if let Met::Part(text) = met {
-            bytes += size_of::<Vec<u8>>() as u64 + allocated(text) + CONSTANT_BYTES;
+            bytes += size_of::<Vec<u8>>() as u64 + PARSED_BYTES;
+            bytes += allocated(text);
             bytes += text.iter().map(|byte| parsed_bytes(*byte)).sum::<u64>();
         }
     });
@@ -123,9 +126,9 @@ fn json_constants(list: &[u8]) -> u64 {
 /// with places for four, an object with places for eleven.
 fn parsed_bytes(byte: u8) -> u64 {
     match byte {
-        b',' => 64,
-        b'[' => 160,
-        b'{' => 768,
+        b',' => 2 * PARSED_BYTES,
+        b'[' => 5 * PARSED_BYTES,
+        b'{' => 11 * (PARSED_BYTES + size_of::<String>() as u64) + 152,
         _ => 0,
     }
 }
