@@ -41,7 +41,17 @@ ELSEWHERE = {
     "cargo xtask features": "a test of xtask",
     "cargo xtask fuzz": "a part of make test",
 }
+# One after the other.
+OF_DATABASES = [
+    "pipeann db load my.db docs base.fbin --create l2",
+    "pipeann db info my.db",
+    "pipeann db verify my.db",
+    "pipeann db backup my.db backup-1",
+    "pipeann db backup my.db backup-2 --since backup-1",
+    "pipeann db restore backup-2 other.db",
+]
 HERE = {
+    *OF_DATABASES,
     "pipeann build --base base.fbin --index my.index --metric l2",
     "pipeann gt --base base.fbin --queries queries.fbin --k 10 --metric l2 --out truth.bin",
     "pipeann search --index my.index --queries queries.fbin --k 10 --truth truth.bin",
@@ -134,6 +144,13 @@ def test_searches_take_every_kind_of_limit(place: Path, limit: str) -> None:
 def test_estimates_are_made_without_data(place: Path) -> None:
     told = json.loads(run(place, "pipeann estimate --rows 1000000 --dim 128 --type u8 --json"))
     assert told
+
+
+def test_a_database_is_loaded_checked_backed_up_and_restored(place: Path) -> None:
+    for command in OF_DATABASES:
+        run(place, command)
+    told = json.loads(run(place, "pipeann db info other.db --json"))
+    assert f'"rows": {ROWS}' in json.dumps(told)
 
 
 def test_an_index_of_diskann_is_imported(place: Path) -> None:
