@@ -4,7 +4,7 @@
 //! takes it seconds. So for what is large the runtime gives the work of the thread to another one first.
 //! Memory is counted where messages come and go, in `service`; nothing is allocated here that prost
 //! would not. What a message takes more than its bytes when it is decoded is charged before to the call
-//! that it is of, see [`decoded`](super::decoded), and so many parts as no client sends are refused.
+//! that it is of, see `decoded`, and so many parts as no client sends are refused.
 
 use std::fmt;
 use std::sync::Arc;
